@@ -1,0 +1,1 @@
+"""The types that travel between stages: frozen, slotted, picklable, without syntax nodes."""

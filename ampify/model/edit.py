@@ -1,0 +1,113 @@
+"""Edits as data: what is to change, where, and new code as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ampify.model.anchor import Anchor
+
+Applicability: TypeAlias = Literal["safe", "unsafe", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The expression at `anchor` becomes the expression `code`."""
+
+    anchor: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBefore:
+    """The statements `code` go before the statement at `anchor`, in its block, at its indentation.
+
+    `code` is dedented, uses "\\n" and four spaces a level; the rewriter gives it the file's line ends and indentation.
+    """
+
+    anchor: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAfter:
+    """The statements `code` go after the statement at `anchor`; as `InsertBefore` otherwise."""
+
+    anchor: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """The statement at `anchor` moves, with its comments, into the body of `header` (such as `with x as y:`).
+
+    Edits inside the statement are applied to it as well, wherever it ends up.
+    """
+
+    anchor: Anchor
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The statement at `anchor` goes; a block left empty gets `pass`."""
+
+    anchor: Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class AddElement:
+    """`code` becomes the last element of the dict, list, tuple or call at `anchor`, laid out as its neighbours are.
+
+    For a dict `code` is `key: value`, for a call a positional or keyword argument.
+    """
+
+    anchor: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddImport:
+    """`from module import name [as asname]` among the file's top-level imports, unless it is there already."""
+
+    path: str
+    module: str
+    name: str
+    asname: str | None = None
+
+    @property
+    def bound(self) -> str:
+        """The name the import binds."""
+        return self.asname or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class EditLines:
+    """In a file that is not Python, `count` lines from 1-based `line` on become `text` (complete lines, "\\n" ends).
+
+    `count` 0 inserts before `line`; `line` one past the last appends.
+    """
+
+    path: str
+    line: int
+    count: int
+    text: str
+
+
+Edit: TypeAlias = Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddImport | EditLines
+
+
+def edited_path(edit: Edit) -> str:
+    """The file that an edit changes."""
+    if isinstance(edit, AddImport | EditLines):
+        return edit.path
+    return edit.anchor.path
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits that belong together. `group` is the id of the training loop; a group is applied whole or not at all."""
+
+    edits: tuple[Edit, ...]
+    applicability: Applicability = "safe"
+    group: str | None = None
