@@ -1,0 +1,165 @@
+"""What the index knows of the whole project: files, training loops, and sites; the input of every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ampify.model.anchor import Anchor
+from ampify.model.facts import FileFacts
+from ampify.model.finding import Finding
+from ampify.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardCall:
+    """One backward pass of a loop.
+
+    `call` is the whole call, `statement` the statement that consists of it (None if it is part of a larger one).
+    `loss` is the expression to scale; `optimizers` are expressions, in scope there, of the optimizers whose step
+    consumes the gradients. `scaled` tells that it already runs on a loss scaled by `amp.scale_loss`.
+    """
+
+    call: Anchor
+    statement: Anchor | None
+    loss: Anchor
+    loss_text: str
+    optimizers: tuple[str, ...]
+    scaled: bool
+    scaled_name: str = "scaled_loss"
+
+
+@dataclass(frozen=True, slots=True)
+class ClipCall:
+    """A gradient clip between backward and step. `parameters` is its first argument; `optimizer` the expression of
+    the one optimizer that holds just these parameters, or None; `right` that it clips master parameters already."""
+
+    call: Anchor
+    function: Anchor
+    function_text: str
+    parameters: Anchor
+    optimizer: str | None
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Initialize:
+    """Where `amp.initialize` stands, or goes: after the statement `anchor`. `models` and `optimizers` are expressions
+    in scope there. `flag` is the expression of the opt level (`args.opt_level`), if the user asked for one."""
+
+    anchor: Anchor
+    models: tuple[str, ...]
+    optimizers: tuple[str, ...]
+    present: bool
+    opt_level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateSave:
+    """A dict (display or `dict(...)` call) at `container` that receives the optimizer's state under `key`, or a
+    statement `state[key] = optimizer.state_dict()`; `present` tells that amp's state is saved there too."""
+
+    site: Anchor
+    container: Anchor | None
+    statement: Anchor
+    target: str | None
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StateLoad:
+    """`optimizer.load_state_dict(source[...])`; `source` is the text of the loaded checkpoint, None if not a plain
+    subscript; `present` tells that amp's state is loaded beside it."""
+
+    site: Anchor
+    statement: Anchor | None
+    source: str | None
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryCrossEntropy:
+    """A call of binary cross entropy on probabilities, which autocast on CUDA refuses; `function` is what is called."""
+
+    call: Anchor
+    function: Anchor
+    function_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Something that forbids migrating a loop, or (without a loop) a place that is not understood.
+
+    `kind` is the name of the rule that reports it; `detail` completes that rule's message.
+    """
+
+    kind: str
+    anchor: Anchor
+    detail: str
+    related: tuple[tuple[Anchor, str], ...] = ()
+    loop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoop:
+    """Sites that belong together: the backward passes, the steps that consume them, and all that touches their state.
+
+    `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
+    builds what this loop trains.
+    """
+
+    id: str
+    anchor: Anchor
+    models: tuple[str, ...]
+    optimizers: tuple[str, ...]
+    backward_calls: tuple[BackwardCall, ...]
+    initializes: tuple[Initialize, ...]
+    clips: tuple[ClipCall, ...] = ()
+    saves: tuple[StateSave, ...] = ()
+    loads: tuple[StateLoad, ...] = ()
+    cross_entropies: tuple[BinaryCrossEntropy, ...] = ()
+    late_wraps: tuple[Anchor, ...] = ()
+
+    @property
+    def backwards(self) -> tuple[Anchor, ...]:
+        """The backward calls, in the order of the text."""
+        return tuple(b.call for b in self.backward_calls)
+
+    @property
+    def initialize_anchor(self) -> Anchor | None:
+        """The first place where `amp.initialize` stands or goes."""
+        return self.initializes[0].anchor if self.initializes else None
+
+    @property
+    def migrated(self) -> bool:
+        """Whether it already trains through `amp`: initialized, and every backward scaled."""
+        calls = self.backward_calls
+        return bool(self.initializes) and all(i.present for i in self.initializes) and all(b.scaled for b in calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """The argparse parser of a script: `parse` is the statement that parses; `parser` and `namespace` are names."""
+
+    parse: Anchor
+    parser: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
+    first is taken) and `imports_amp` lists files that import it already; `unreadable` are findings on files without
+    facts."""
+
+    files: Mapping[str, FileFacts]
+    loops: tuple[TrainingLoop, ...] = ()
+    sites: tuple[Site, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    unreadable: tuple[Finding, ...] = ()
+    amp_names: Mapping[str, str] | None = None
+    imports_amp: frozenset[str] = frozenset()
+
+    def amp(self, path: str) -> str:
+        """The name of `amp` in a file."""
+        return (self.amp_names or {}).get(path, "amp")
