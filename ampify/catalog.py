@@ -1,0 +1,161 @@
+"""What ampify knows of torch and its surroundings: frozen tables of names and what they mean to a training loop."""
+
+from __future__ import annotations
+
+TORCH_OPTIMIZERS = frozenset(
+    "Adadelta Adagrad Adam AdamW SparseAdam Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SGD Adafactor Muon".split()
+)
+# Class names of optimizers that other packages offer; matched on the last part of a dotted name.
+OTHER_OPTIMIZERS = frozenset(
+    """AdaBound AdaBoundW AdaBelief AdamP AdamW8bit Adam8bit AdaMod Apollo BertAdam FusedAdam FusedLAMB FusedSGD Lamb
+    Lion LARS LARC Lookahead Madgrad NovoGrad NvNovoGrad PlainRAdam QHAdam Ranger RangerLars RMSpropTF SGDP SGDW
+    Shampoo Sophia Yogi ScheduledOptim""".split()
+)
+OPTIMIZER_FACTORIES = frozenset(
+    {
+        "timm.optim.create_optimizer",
+        "timm.optim.create_optimizer_v2",
+        "timm.optim.optim_factory.create_optimizer",
+        "timm.optim.optim_factory.create_optimizer_v2",
+        "transformers.AdamW",
+        "transformers.optimization.AdamW",
+        "transformers.Adafactor",
+    }
+)
+OPTIMIZER_BASES = frozenset({"torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"})
+MODULE_BASES = frozenset(
+    {
+        "torch.nn.Module",
+        "torch.nn.modules.Module",
+        "torch.nn.modules.module.Module",
+        "torch.nn.Sequential",
+        "torch.nn.ModuleList",
+        "torch.nn.ModuleDict",
+        "transformers.PreTrainedModel",
+        "transformers.modeling_utils.PreTrainedModel",
+    }
+)
+# Wrappers that hold the module they are given and call it.
+WRAPS = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+        "torch.nn.parallel.DistributedDataParallelCPU",
+        "torch.compile",
+        "torch.jit.script",
+    }
+)
+# Functions that return the module they are given, changed in place or rebuilt around the same parameters.
+SAME_MODULE = frozenset(
+    {
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.nn.modules.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.nn.utils.weight_norm",
+        "torch.nn.utils.spectral_norm",
+        "torch.nn.utils.parametrizations.spectral_norm",
+        "torch.nn.utils.parametrizations.weight_norm",
+    }
+)
+MODULE_PACKAGES = (
+    "torch.nn.",
+    "torchvision.models.",
+    "timm.",
+    "transformers.",
+    "torch.hub.load",
+    "segmentation_models_pytorch.",
+    "efficientnet_pytorch.",
+    "torch_geometric.nn.",
+)
+CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
+CLIP_MODULES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
+REMOVED_CLIP = "clip_grad_norm"
+BINARY_CROSS_ENTROPY = frozenset({"torch.nn.functional.binary_cross_entropy"})
+BCE_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.modules.loss.BCELoss"})
+GRADIENT_FUNCTIONS = frozenset({"torch.autograd.grad"})
+BACKWARD_FUNCTIONS = frozenset({"torch.autograd.backward"})
+
+PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+SAME_OBJECT_METHODS = frozenset(
+    """to cuda cpu xpu npu mps float double half bfloat16 type train eval requires_grad_ apply share_memory to_empty
+    compile""".split()
+)
+DEVICE_METHODS = frozenset({"to", "cuda", "cpu", "xpu", "npu", "mps", "type", "double", "half", "float", "to_empty"})
+# Methods of a tensor whose result carries no gradient.
+DETACHING_METHODS = frozenset(
+    """detach item numpy tolist argmax argmin size dim numel sign eq ne gt lt ge le long int bool topk_indices
+    data_ptr backward""".split()
+)
+DETACHED_ATTRIBUTES = frozenset({"data", "shape", "device", "dtype", "grad", "grad_fn", "requires_grad", "ndim"})
+
+# (root module, rule that reports it): a file that imports one of these trains by other means.
+FRAMEWORKS = (
+    ("pytorch_lightning", "lightning-loop"),
+    ("lightning", "lightning-loop"),
+    ("accelerate", "accelerate-loop"),
+    ("deepspeed", "deepspeed-loop"),
+)
+TRAINERS = ("transformers.Trainer", "transformers.trainer.Trainer", "transformers.Seq2SeqTrainer")
+TORCH_AMP = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp")
+APEX = "apex"
+RUNTIME = "ampify_runtime"
+# torch modules that are usually bound to a name of their own; a star import brings these.
+CANONICAL = (
+    ("torch.nn.modules.loss.", "torch.nn."),
+    ("torch.optim.adam.", "torch.optim."),
+    ("torch.optim.adamw.", "torch.optim."),
+    ("torch.optim.sgd.", "torch.optim."),
+    ("torch.optim.rmsprop.", "torch.optim."),
+    ("torch.nn.parallel.data_parallel.", "torch.nn.parallel."),
+    ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
+)
+# Functions that hand another function its arguments, by position of the function and of the argument tuple.
+SPAWNERS = {
+    "torch.multiprocessing.spawn": ("fn", "args", 1),
+    "torch.multiprocessing.start_processes": ("fn", "args", 1),
+    "torch.multiprocessing.Process": ("target", "args", 0),
+    "multiprocessing.Process": ("target", "args", 0),
+    "threading.Thread": ("target", "args", 0),
+}
+TRANSPARENT = frozenset(
+    """list tuple set sorted reversed iter next zip enumerate filter map itertools.chain itertools.chain.from_iterable
+    chain tqdm.tqdm tqdm.auto.tqdm tqdm.trange sum max min dict itertools.cycle""".split()
+)
+
+
+def is_optimizer_class(dotted: str) -> bool:
+    """Whether a dotted name outside the project is a class or factory of optimizers."""
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.optim."):
+        return last in TORCH_OPTIMIZERS or last == "*"
+    return last in OTHER_OPTIMIZERS or last in TORCH_OPTIMIZERS or dotted in OPTIMIZER_FACTORIES
+
+
+def is_scheduler(dotted: str) -> bool:
+    """Whether a dotted name outside the project makes a learning-rate scheduler."""
+    last = dotted.rpartition(".")[2].lower()
+    return ".lr_scheduler." in dotted or "scheduler" in last or "schedule" in last or last.endswith("lr")
+
+
+def is_loss_class(dotted: str) -> bool:
+    """Whether a dotted name outside the project is a loss module of torch (it has no parameters to train)."""
+    return dotted.startswith("torch.nn.") and dotted.endswith("Loss")
+
+
+def is_module_class(dotted: str) -> bool:
+    """Whether a dotted name outside the project is a module class or a factory of modules."""
+    if is_loss_class(dotted) or dotted in WRAPS or dotted in SAME_MODULE:
+        return False
+    if dotted.startswith(("torch.nn.utils", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.nn.Parameter")):
+        return False
+    return dotted.startswith(MODULE_PACKAGES)
+
+
+def canonical(dotted: str) -> str:
+    """The usual public spelling of a dotted name."""
+    for prefix, usual in CANONICAL:
+        if dotted.startswith(prefix):
+            return usual + dotted[len(prefix) :]
+    return dotted

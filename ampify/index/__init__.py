@@ -1,0 +1,5 @@
+"""Reads a project's files with `ast` and finds its training loops."""
+
+from ampify.index.build import build_project
+
+__all__ = ["build_project"]
