@@ -33,7 +33,7 @@ $(INSTALLED): pyproject.toml
 	@touch "$@"
 
 demo: $(INSTALLED)  ## migrate examples/digits, train before and after, compare
-	@$(BIN)/python examples/digits/demo.py
+	@$(BIN)/python examples/demo.py
 
 test: lint types imports tests  ## everything that must pass: lint, types, import rules, tests
 
