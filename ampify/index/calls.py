@@ -1,0 +1,569 @@
+"""What a call does to the flow: arguments into parameters, returns out of them, and what outside code gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ampify import catalog
+from ampify.index.values import (
+    NOTHING,
+    ClassValue,
+    Container,
+    Derived,
+    External,
+    Frame,
+    FunctionValue,
+    Instance,
+    Method,
+    Opaque,
+    Parameters,
+    Place,
+    State,
+    Super,
+    Text,
+    Value,
+    Values,
+)
+from ampify.model import facts as f
+
+if TYPE_CHECKING:
+    from ampify.index.flow import Flow
+
+FLOWING = (Derived, Parameters)
+
+
+class Calls:
+    """Evaluates calls."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def callee(self, call: f.Call, frame: Frame) -> Values:
+        """What a call may call."""
+        if isinstance(call.func, f.Attribute):
+            owners = self.flow.evaluate(call.func.value, frame)
+            return self.flow.attribute(owners, call.func.attr, called=True)
+        return self.flow.evaluate(call.func, frame)
+
+    def call(self, call: f.Call, frame: Frame) -> Values:
+        """What a call may return; its arguments are handed on."""
+        positional, keywords = self.arguments(call, frame)
+        found = NOTHING
+        place = (frame.path, call.span)
+        for callee in self.callee(call, frame):
+            found |= self.apply(callee, call, frame, place, positional, keywords)
+        return found
+
+    def arguments(self, call: f.Call, frame: Frame) -> tuple[list[Values], dict[str, Values]]:
+        """Values of the arguments; a starred tuple of known length is spread, any other goes to all that follow."""
+        positional: list[Values] = []
+        for arg in call.args:
+            values = self.flow.evaluate(arg, frame)
+            if not isinstance(arg, f.Starred):
+                positional.append(values)
+                continue
+            count = self.spread(values)
+            positional.extend(self.flow.element(values, f"[{i}]") for i in range(count))
+        keywords: dict[str, Values] = {}
+        for name, value in call.keywords:
+            values = self.flow.evaluate(value, frame)
+            if name is not None:
+                keywords[name] = values
+                continue
+            for owner in values:
+                for field in self.flow.store.fields(owner):
+                    if field.startswith("['"):
+                        keywords[field[2:-2]] = self.flow.store.read(owner, field, self.flow.reader)
+        return positional, keywords
+
+    def spread(self, values: Values) -> int:
+        sizes = [len(self.flow.store.fields(v)) for v in values if isinstance(v, Container)]
+        return min(max(sizes, default=1), 20)
+
+    def apply(
+        self,
+        callee: Value,
+        call: f.Call,
+        frame: Frame,
+        place: Place,
+        positional: list[Values],
+        keywords: dict[str, Values],
+    ) -> Values:
+        """What calling one value returns."""
+        match callee:
+            case FunctionValue():
+                return self.invoke(callee, positional, keywords, (frame, call))
+            case ClassValue():
+                return self.construct(callee, call, frame, place, positional, keywords)
+            case Instance() if callee.cls is not None:
+                return self.call_instance(callee, positional, keywords, (frame, call))
+            case Method():
+                return self.method(callee, call, frame, place, positional, keywords)
+            case External():
+                return self.external(callee.dotted, call, frame, place, positional, keywords)
+            case Instance():
+                return self.call_outside(callee, positional, keywords)
+            case Opaque() | Parameters():
+                return self.flow.one(Derived, callee) | flowing(self, positional, keywords)
+        return flowing(self, positional, keywords)
+
+    # Functions of the project
+
+    def invoke(
+        self,
+        function: FunctionValue,
+        positional: list[Values] | tuple[Values, ...],
+        keywords: Mapping[str, Values],
+        at: tuple[Frame, f.Call] | None,
+    ) -> Values:
+        """Binds arguments to parameters in the frame of this call, and reads what that returns."""
+        callee = self.callee_frame(function, at)
+        self.flow.called.add((function.path, function.scope))
+        if at is not None:
+            self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
+        given = list(positional)
+        if function.receiver is not None:
+            given.insert(0, frozenset((function.receiver,)))
+        self.bind_parameters(callee, given, keywords)
+        self.flow.enter(callee)
+        return self.flow.store.read(callee, "return", self.flow.reader)
+
+    def callee_frame(self, function: FunctionValue, at: tuple[Frame, f.Call] | None) -> Frame:
+        """Methods are told apart by where their object was made, functions by where they are called."""
+        sites: tuple[Place, ...] = ()
+        if isinstance(function.receiver, Instance):
+            sites = (function.receiver.place, *function.receiver.sites)
+        elif at is not None:
+            sites = ((at[0].path, at[1].span), *at[0].sites)
+        return self.flow.make(Frame, function.path, function.scope, sites[:2], function.outer)
+
+    def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
+        flow = self.flow
+        scope = flow.scope(frame)
+        places = [p for p in scope.parameters if p.kind == "positional"]
+        for parameter, values in zip(places, given):
+            flow.store.add(frame, parameter.name, values)
+        rest = given[len(places) :]
+        named = {p.name for p in scope.parameters if p.kind in ("positional", "keyword")}
+        for name in sorted(named & set(keywords)):
+            flow.store.add(frame, name, keywords[name])
+        for parameter in scope.parameters:
+            if parameter.default is not None and frame.outer is not None:
+                flow.store.add(frame, parameter.name, flow.evaluate(parameter.default, frame.outer))
+            if parameter.kind == "star" and rest:
+                fields = {f"[{i}]": values for i, values in enumerate(rest)}
+                flow.store.add(frame, parameter.name, flow.container((frame.path, scope.span), frame, "*", fields))
+            if parameter.kind == "doublestar":
+                extra = {f"[{n!r}]": v for n, v in keywords.items() if n not in named}
+                flow.store.add(frame, parameter.name, flow.container((frame.path, scope.span), frame, "**", extra))
+
+    def enter_uncalled(self, path: str, scope: f.Scope) -> None:
+        """Evaluates a function nobody in the project calls: its parameters are unknown."""
+        flow = self.flow
+        for outer in [fr for fr in tuple(flow.frames) if fr.path == path and fr.scope == scope.parent]:
+            holder = flow.scope(outer)
+            if holder.kind == "class" and outer.outer is not None:
+                cls = flow.make(ClassValue, path, holder.index, outer.outer)
+                receivers = self.receivers(cls)
+                functions = [flow.make(FunctionValue, path, scope.index, outer, r) for r in receivers]
+            else:
+                functions = [flow.make(FunctionValue, path, scope.index, outer, None)]
+            for function in functions:
+                self.enter_function(function, scope)
+
+    def enter_function(self, function: FunctionValue, scope: f.Scope) -> None:
+        flow = self.flow
+        frame = self.callee_frame(function, None)
+        first = 0
+        if function.receiver is not None:
+            flow.bind(frame, scope.parameters[0].name, frozenset((function.receiver,))) if scope.parameters else None
+            first = 1
+        for parameter in scope.parameters[first:]:
+            flow.store.add(frame, parameter.name, flow.one(Opaque, frame, parameter.name))
+            if parameter.default is not None and frame.outer is not None:
+                flow.store.add(frame, parameter.name, flow.evaluate(parameter.default, frame.outer))
+        flow.enter(frame)
+
+    def receivers(self, cls: ClassValue) -> list[Value]:
+        """Objects a method nobody calls may run on: those of its class and of classes derived from it, or one made up."""
+        flow = self.flow
+        known = [
+            i
+            for i in flow.created
+            if i.cls is not None and (i.cls is cls or cls in flow.classes.order(i.cls))
+        ]
+        if known:
+            return list(known)
+        scope = flow.classes.scope(cls)
+        return [flow.make(Instance, (cls.path, scope.span), (), cls, f"{cls.path}:{scope.qualname}")]
+
+    # Objects of the project
+
+    def construct(
+        self,
+        cls: ClassValue,
+        call: f.Call,
+        frame: Frame,
+        place: Place,
+        positional: list[Values],
+        keywords: dict[str, Values],
+    ) -> Values:
+        flow = self.flow
+        scope = flow.classes.scope(cls)
+        instance = flow.make(Instance, place, frame.sites, cls, f"{cls.path}:{scope.qualname}")
+        flow.created.setdefault(instance, (frame, call))
+        if flow.classes.is_optimizer(cls):
+            flow.store.add(instance, "params", first(positional, keywords, "params"))
+        init = flow.classes.class_member(cls, "__init__", instance)
+        for function in init:
+            if isinstance(function, FunctionValue):
+                self.invoke(function, positional, keywords, (frame, call))
+        if not init:
+            self.fields_from_arguments(instance, cls, positional, keywords)
+        return frozenset((instance,))
+
+    def fields_from_arguments(
+        self, instance: Instance, cls: ClassValue, positional: list[Values], keywords: dict[str, Values]
+    ) -> None:
+        """A class without `__init__` keeps its arguments (a dataclass, a named tuple), or its base class does."""
+        annotated = [
+            s.targets[0].id
+            for s in self.flow.classes.scope(cls).body
+            if isinstance(s, f.Assign) and isinstance(s.targets[0], f.Name)
+        ]
+        for name, values in [*zip(annotated, positional), *keywords.items()]:
+            self.flow.store.add(instance, name, values)
+        for index, values in enumerate(positional):
+            self.flow.store.add(instance, f"[{index}]", values)
+
+    def call_instance(
+        self, instance: Instance, positional: list[Values], keywords: dict[str, Values], at: tuple[Frame, f.Call]
+    ) -> Values:
+        assert instance.cls is not None
+        found = NOTHING
+        classes = self.flow.classes
+        methods = classes.class_member(instance.cls, "__call__", instance)
+        if not methods:
+            methods = classes.class_member(instance.cls, "forward", instance)
+        for function in methods:
+            if isinstance(function, FunctionValue):
+                found |= self.invoke(function, positional, keywords, at)
+        if classes.is_module(instance.cls) or not methods:
+            found |= self.flow.one(Derived, instance)
+        return found | flowing(self, positional, keywords)
+
+    # What the project does not define
+
+    def call_outside(self, instance: Instance, positional: list[Values], keywords: dict[str, Values]) -> Values:
+        found = flowing(self, positional, keywords)
+        if catalog.is_loss_class(instance.dotted):
+            return found
+        for wrapped in self.flow.store.read(instance, "wrapped", self.flow.reader):
+            found |= self.flow.one(Derived, wrapped)
+        return found | self.flow.one(Derived, instance)
+
+    def external(
+        self,
+        dotted: str,
+        call: f.Call,
+        frame: Frame,
+        place: Place,
+        positional: list[Values],
+        keywords: dict[str, Values],
+    ) -> Values:
+        flow = self.flow
+        if dotted in BUILTINS:
+            return BUILTINS[dotted](self, call, frame, place, positional, keywords)
+        if dotted in catalog.SPAWNERS:
+            self.spawn(dotted, call, frame, positional, keywords)
+        if dotted in catalog.SAME_MODULE or dotted.endswith((".scale_loss",)):
+            return first(positional, keywords, "module")
+        if dotted.endswith("amp.initialize"):
+            return self.initialized(frame, place, positional, keywords)
+        for values in [*positional, *keywords.values()]:
+            self.callback(values, frame, call)
+        instance = flow.make(Instance, place, frame.sites, None, dotted)
+        flow.created.setdefault(instance, (frame, call))
+        if dotted in catalog.WRAPS:
+            flow.store.add(instance, "wrapped", first(positional, keywords, "module"))
+        if catalog.is_optimizer_class(dotted) or has_parameters(positional, keywords):
+            flow.store.add(instance, "params", first(positional, keywords, "params"))
+        if catalog.is_module_class(dotted):
+            for values in [*positional, *keywords.values()]:
+                flow.store.add(instance, "[*]", values)
+        carried = flowing(self, positional, keywords)
+        if carried and (dotted.startswith("torch.") and not catalog.is_optimizer_class(dotted)):
+            return carried if dotted not in catalog.WRAPS else frozenset((instance,))
+        return frozenset((instance,)) | frozenset(v for v in carried if isinstance(v, Derived))
+
+    def initialized(
+        self, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+    ) -> Values:
+        """`amp.initialize` returns what it is given, in the same shape."""
+        models = first(positional, keywords, "models")
+        optimizers = positional[1] if len(positional) > 1 else keywords.get("optimizers", NOTHING)
+        if not optimizers:
+            return models
+        return self.flow.container(place, frame, "", {"[0]": models, "[1]": optimizers})
+
+    def callback(self, values: Values, frame: Frame, call: f.Call) -> None:
+        """A function handed to outside code may be called there, with arguments unknown."""
+        for value in values:
+            if isinstance(value, FunctionValue):
+                self.invoke(value, (), {}, (frame, call))
+
+    def spawn(
+        self, dotted: str, call: f.Call, frame: Frame, positional: list[Values], keywords: dict[str, Values]
+    ) -> None:
+        function, arguments, skipped = catalog.SPAWNERS[dotted]
+        targets = first(positional, keywords, function)
+        packed = keywords.get(arguments) or (positional[1] if len(positional) > 1 else NOTHING)
+        count = self.spread(packed) if packed else 0
+        given = [NOTHING] * skipped + [self.flow.element(packed, f"[{i}]") for i in range(count)]
+        for target in targets:
+            if isinstance(target, FunctionValue):
+                self.invoke(target, given, {}, (frame, call))
+
+    def method(
+        self,
+        method: Method,
+        call: f.Call,
+        frame: Frame,
+        place: Place,
+        positional: list[Values],
+        keywords: dict[str, Values],
+    ) -> Values:
+        """A method that the project does not define."""
+        flow, owner, name = self.flow, method.of, method.name
+        if name in catalog.PARAMETER_METHODS and not isinstance(owner, Container | Derived):
+            return flow.one(Parameters, owner.of if isinstance(owner, Parameters) else owner)
+        if isinstance(owner, Container | State) or name in ("items", "values", "keys"):
+            return self.container_method(owner, name, call, frame, place, positional, keywords)
+        if isinstance(owner, Derived):
+            carried = flowing(self, positional, keywords)
+            return carried if name in catalog.DETACHING_METHODS else carried | frozenset((owner,))
+        if isinstance(owner, Parameters):
+            return frozenset((owner,)) | flowing(self, positional, keywords)
+        if name in catalog.SAME_OBJECT_METHODS:
+            return frozenset((owner,))
+        if name == "state_dict":
+            return flow.one(State, owner)
+        if name in ("forward", "__call__"):
+            return self.apply(owner, call, frame, place, positional, keywords)
+        if name == "add_param_group":
+            flow.store.add(owner, "params", first(positional, keywords, "param_group"))
+        if name == "super.__init__" and isinstance(owner, Instance) and owner.cls is not None:
+            self.inherited_init(owner, positional, keywords)
+        if name in ("add_module", "register_module") and len(positional) > 1:
+            flow.store.add(owner, "[*]", positional[1])
+        for values in [*positional, *keywords.values()]:
+            self.callback(values, frame, call)
+        carried = flowing(self, positional, keywords)
+        origin = owner.dotted if isinstance(owner, Instance) else type(owner).__name__
+        result = flow.make(Instance, place, frame.sites, None, f"{origin}().{name}"[:200])
+        flow.created.setdefault(result, (frame, call))
+        if has_parameters(positional, keywords):
+            flow.store.add(result, "params", first(positional, keywords, "params"))
+        if isinstance(owner, Opaque) or (isinstance(owner, Instance) and is_module(self.flow, owner)):
+            carried |= flow.one(Derived, owner)
+        return carried | frozenset((result,))
+
+    def inherited_init(self, owner: Instance, positional: list[Values], keywords: dict[str, Values]) -> None:
+        assert owner.cls is not None
+        if self.flow.classes.is_optimizer(owner.cls):
+            self.flow.store.add(owner, "params", first(positional, keywords, "params"))
+        for index, values in enumerate(positional):
+            self.flow.store.add(owner, f"[{index}]", values)
+
+    def container_method(
+        self,
+        owner: Value,
+        name: str,
+        call: f.Call,
+        frame: Frame,
+        place: Place,
+        positional: list[Values],
+        keywords: dict[str, Values],
+    ) -> Values:
+        flow = self.flow
+        everything = flow.elements(frozenset((owner,)))
+        if name in ("append", "add", "appendleft", "insert", "setdefault"):
+            for values in positional:
+                flow.store.add(owner, "[*]", frozenset(v for v in values if not isinstance(v, Text)))
+            return everything if name == "setdefault" else NOTHING
+        if name in ("extend", "update"):
+            for values in positional:
+                flow.store.add(owner, "[*]", flow.elements(values))
+            for key, values in keywords.items():
+                flow.store.add(owner, f"[{key!r}]", values)
+            return NOTHING
+        if name in ("get", "pop") and call.args and isinstance(call.args[0], f.Constant):
+            return flow.element(frozenset((owner,)), f"[{call.args[0].value!r}]")
+        if name == "items":
+            pair = flow.container(place, frame, "pair", {"[1]": everything})
+            return flow.container(place, frame, "items", {"[*]": pair})
+        if name == "copy":
+            return frozenset((owner,))
+        return flow.container(place, frame, name, {"[*]": everything}) if name != "keys" else NOTHING
+
+
+def first(positional: list[Values], keywords: Mapping[str, Values], name: str) -> Values:
+    """The first argument, by position or by name."""
+    if positional:
+        return positional[0]
+    return keywords.get(name, NOTHING)
+
+
+def flowing(calls: Calls, positional: list[Values] | tuple[Values, ...], keywords: Mapping[str, Values]) -> Values:
+    """Tensors and parameters among the arguments, also inside containers: what a function's result depends on."""
+    found: set[Value] = set()
+    for values in [*positional, *keywords.values()]:
+        for value in values:
+            if isinstance(value, FLOWING):
+                found.add(value)
+            elif isinstance(value, Container):
+                inner = calls.flow.elements(frozenset((value,)))
+                found.update(v for v in inner if isinstance(v, FLOWING))
+    return frozenset(found)
+
+
+def has_parameters(positional: list[Values], keywords: Mapping[str, Values]) -> bool:
+    """Whether the first argument holds parameters of a module."""
+    return any(isinstance(v, Parameters) for v in first(positional, keywords, "params"))
+
+
+def is_module(flow: Flow, value: Instance) -> bool:
+    """Whether an object is a module by its class."""
+    if value.cls is not None:
+        return flow.classes.is_module(value.cls)
+    return catalog.is_module_class(value.dotted) or value.dotted in catalog.WRAPS
+
+
+# Builtins whose result the flow must know
+
+
+def _getattr(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    found = positional[2] if len(positional) > 2 else NOTHING
+    names = positional[1] if len(positional) > 1 else NOTHING
+    known = [v.text for v in names if isinstance(v, Text)]
+    for name in known:
+        found |= calls.flow.attribute(positional[0], name, called=False)
+    if not known and positional:
+        outside = (v for v in positional[0] if isinstance(v, External))
+        for value in outside:
+            found |= calls.flow.one(External, f"{value.dotted}.*")
+    return found
+
+
+def _super(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    flow = calls.flow
+    method: Frame | None = frame
+    while method is not None and method.outer is not None and flow.scope(method.outer).kind != "class":
+        method = method.outer
+    if method is None or method.outer is None or method.outer.outer is None or not flow.scope(method).parameters:
+        return NOTHING
+    cls = flow.make(ClassValue, method.outer.path, method.outer.scope, method.outer.outer)
+    receivers = flow.store.read(method, flow.scope(method).parameters[0].name, flow.reader)
+    return frozenset(flow.make(Super, r, cls) for r in receivers)
+
+
+def _elements(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    flow = calls.flow
+    everything = NOTHING
+    for values in positional:
+        everything |= flow.elements(values)
+    carried = flowing(calls, positional, {})
+    fields = {"[*]": everything, **{f"[{k!r}]": v for k, v in keywords.items()}}
+    return carried | flow.container(place, frame, "", fields)
+
+
+def _one_element(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    found = NOTHING
+    for values in positional:
+        found |= calls.flow.elements(values)
+    return found
+
+
+def _enumerate(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    values = calls.flow.elements(first(positional, keywords, "iterable"))
+    pair = calls.flow.container(place, frame, "pair", {"[1]": values})
+    return calls.flow.container(place, frame, "", {"[*]": pair})
+
+
+def _zip(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    fields = {f"[{i}]": calls.flow.elements(values) for i, values in enumerate(positional)}
+    pair = calls.flow.container(place, frame, "pair", fields)
+    return calls.flow.container(place, frame, "", {"[*]": pair})
+
+
+def _map(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    given = [calls.flow.elements(values) for values in positional[1:]]
+    found = NOTHING
+    for function in first(positional, keywords, "function"):
+        found |= calls.apply(function, call, frame, place, given, {})
+    return calls.flow.container(place, frame, "", {"[*]": found})
+
+
+def _filter(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    return _elements(calls, call, frame, place, positional[1:], {})
+
+
+def _partial(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    """`functools.partial`: calling the result is taken for calling the function with these arguments in front."""
+    found: set[Value] = set()
+    for function in first(positional, keywords, "func"):
+        if isinstance(function, FunctionValue):
+            calls.invoke(function, positional[1:], keywords, (frame, call))
+            found.add(calls.flow.make(FunctionValue, function.path, function.scope, function.outer, None))
+        else:
+            found.add(function)
+    return frozenset(found)
+
+
+def _copied(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    """A deep copy is an object of its own, of the same class."""
+    found: set[Value] = set()
+    for value in first(positional, keywords, "x"):
+        if isinstance(value, Instance):
+            copy = calls.flow.make(Instance, place, frame.sites, value.cls, value.dotted)
+            calls.flow.created.setdefault(copy, (frame, call))
+            found.add(copy)
+        else:
+            found.add(value)
+    return frozenset(found)
+
+
+BUILTINS = {
+    "getattr": _getattr,
+    "super": _super,
+    "next": _one_element,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "map": _map,
+    "filter": _filter,
+    "functools.partial": _partial,
+    "copy.deepcopy": _copied,
+    "copy.copy": _copied,
+    **{name: _elements for name in catalog.TRANSPARENT - {"next", "enumerate", "zip", "map", "filter"}},
+}

@@ -1,0 +1,207 @@
+"""Classes and attributes: method resolution order, fields, methods, and what torch's objects answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ampify import catalog
+from ampify.index.values import (
+    NOTHING,
+    ClassValue,
+    Container,
+    Derived,
+    External,
+    Frame,
+    FunctionValue,
+    Instance,
+    Method,
+    ModuleValue,
+    Opaque,
+    Parameters,
+    State,
+    Super,
+    Value,
+    Values,
+)
+from ampify.model import facts as f
+
+if TYPE_CHECKING:
+    from ampify.index.flow import Flow
+
+DEPTH = 12
+
+
+class Classes:
+    """Answers questions on the classes of the project and on attributes of any value."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    # Classes
+
+    def frame(self, cls: ClassValue) -> Frame:
+        """The frame that a class body ran in; its variables are the class's attributes."""
+        return self.flow.make(Frame, cls.path, cls.scope, (), cls.outer)
+
+    def scope(self, cls: ClassValue) -> f.Scope:
+        """The scope of a class."""
+        return self.flow.files[cls.path].scopes[cls.scope]
+
+    def bases(self, cls: ClassValue) -> tuple[Value, ...]:
+        """Classes and external names that a class derives from."""
+        found: dict[Value, None] = {}
+        for base in self.scope(cls).bases:
+            for value in self.flow.evaluate(base, cls.outer):
+                if isinstance(value, ClassValue | External):
+                    found[value] = None
+        return tuple(found)
+
+    def order(self, cls: ClassValue, depth: int = DEPTH) -> tuple[Value, ...]:
+        """The class and all it derives from, depth first: near enough to Python's order for one method name."""
+        found: dict[Value, None] = {cls: None}
+        if depth:
+            for base in self.bases(cls):
+                if isinstance(base, ClassValue):
+                    found.update(dict.fromkeys(self.order(base, depth - 1)))
+                else:
+                    found[base] = None
+        return tuple(found)
+
+    def external_bases(self, cls: ClassValue) -> tuple[str, ...]:
+        """Dotted names of the external classes a class derives from."""
+        return tuple(v.dotted for v in self.order(cls) if isinstance(v, External))
+
+    def is_module(self, cls: ClassValue) -> bool:
+        """Whether a class derives from `torch.nn.Module`."""
+        return any(
+            d in catalog.MODULE_BASES or catalog.is_module_class(d) or d.endswith(("Module", "PreTrainedModel"))
+            for d in self.external_bases(cls)
+        )
+
+    def is_optimizer(self, cls: ClassValue) -> bool:
+        """Whether a class derives from an optimizer of torch."""
+        return any(d in catalog.OPTIMIZER_BASES or catalog.is_optimizer_class(d) for d in self.external_bases(cls))
+
+    # Attributes
+
+    def attribute(self, owner: Value, name: str, called: bool) -> Values:
+        """What `owner.name` may be; `called` asks for methods of external objects as well."""
+        flow = self.flow
+        match owner:
+            case External():
+                return flow.one(External, catalog.canonical(f"{owner.dotted}.{name}"))
+            case ModuleValue():
+                return self.module_member(owner, name)
+            case ClassValue():
+                return self.class_member(owner, name, None)
+            case Super():
+                after = [c for c in self.order(owner.cls) if c is not owner.cls]
+                return self.inherited(after, name, owner.receiver) or (
+                    flow.one(Method, owner.receiver, f"super.{name}") if called else NOTHING
+                )
+            case Instance() if owner.cls is not None:
+                return self.instance_member(owner, owner.cls, name, called)
+            case Derived():
+                if name in catalog.DETACHED_ATTRIBUTES:
+                    return NOTHING
+                return flow.one(Method, owner, name) if called else frozenset((owner,))
+            case Parameters():
+                return flow.one(Method, owner, name) if called else frozenset((owner,))
+        return self.outside_member(owner, name, called)
+
+    def module_member(self, owner: ModuleValue, name: str) -> Values:
+        frame = self.flow.module_frame(owner.path)
+        values = self.flow.lookup(frame, name, None)
+        if any(not isinstance(v, External) or v.dotted != name for v in values):
+            return values
+        submodule = self.flow.modules.find(owner.path, name, 1)
+        return self.flow.one(ModuleValue, submodule) if submodule else values
+
+    def class_member(self, cls: ClassValue, name: str, receiver: Value | None) -> Values:
+        return self.inherited(self.order(cls), name, receiver, cls)
+
+    def inherited(
+        self, order: tuple[Value, ...] | list[Value], name: str, receiver: Value | None, cls: ClassValue | None = None
+    ) -> Values:
+        """An attribute found along a resolution order, bound to the receiver if it is a method."""
+        for candidate in order:
+            if not isinstance(candidate, ClassValue):
+                continue
+            values = self.flow.store.read(self.frame(candidate), name, self.flow.reader)
+            if values:
+                return self.bound(values, receiver, cls or candidate)
+        return NOTHING
+
+    def bound(self, values: Values, receiver: Value | None, cls: ClassValue) -> Values:
+        found: set[Value] = set()
+        for value in values:
+            if not isinstance(value, FunctionValue) or value.receiver is not None:
+                found.add(value)
+                continue
+            decorators = self.decorators(value)
+            if "staticmethod" in decorators:
+                found.add(value)
+            elif "classmethod" in decorators:
+                found.add(self.flow.make(FunctionValue, value.path, value.scope, value.outer, cls))
+            elif receiver is None:
+                found.add(value)
+            else:
+                method = self.flow.make(FunctionValue, value.path, value.scope, value.outer, receiver)
+                if decorators & {"property", "cached_property"}:
+                    found |= self.flow.calls.invoke(method, (), {}, None)
+                else:
+                    found.add(method)
+        return frozenset(found)
+
+    def decorators(self, function: FunctionValue) -> frozenset[str]:
+        """Plain names of a function's decorators, last parts only."""
+        scope = self.flow.files[function.path].scopes[function.scope]
+        names = set()
+        for decorator in scope.decorators:
+            if isinstance(decorator, f.Name):
+                names.add(decorator.id)
+            elif isinstance(decorator, f.Attribute):
+                names.add(decorator.attr)
+        return frozenset(names)
+
+    def instance_member(self, owner: Instance, cls: ClassValue, name: str, called: bool) -> Values:
+        flow = self.flow
+        if name == "__class__":
+            return frozenset((cls,))
+        values = flow.store.read(owner, name, flow.reader)
+        inherited = self.class_member(cls, name, owner)
+        if values or inherited:
+            return values | inherited
+        if called and (self.external_bases(cls) or not flow.store.read(owner, name, None)):
+            return flow.one(Method, owner, name)
+        if name == "param_groups" and self.is_optimizer(cls):
+            return flow.store.read(owner, "params", flow.reader)
+        return flow.one(Opaque, owner, name) if flow.opaque_missing else NOTHING
+
+    def outside_member(self, owner: Value, name: str, called: bool) -> Values:
+        """An attribute of something made outside the project, or of something unknown."""
+        flow = self.flow
+        values = flow.store.read(owner, name, flow.reader)
+        if values:
+            return values
+        if called or isinstance(owner, Container | State):
+            return flow.one(Method, owner, name)
+        if name == "param_groups":
+            return flow.store.read(owner, "params", flow.reader)
+        if isinstance(owner, Instance):
+            if owner.dotted in catalog.WRAPS and name == "module":
+                return flow.store.read(owner, "wrapped", flow.reader)
+            if catalog.is_module_class(owner.dotted):
+                return flow.one(Parameters, owner) if name in ("weight", "bias") else frozenset((owner,))
+        if isinstance(owner, Opaque | Instance) and depth(owner) < 4:
+            return flow.one(Opaque, owner, name)
+        return NOTHING
+
+
+def depth(value: Value) -> int:
+    """How many attributes deep an opaque value is; chains are cut, since loops could make them endless."""
+    levels = 0
+    while isinstance(value, Opaque):
+        value = value.of
+        levels += 1
+    return levels

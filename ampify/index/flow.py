@@ -1,0 +1,394 @@
+"""Which objects every expression of a project may evaluate to.
+
+A whole-program points-to analysis: flow-insensitive within a function, so that it needs no order of statements, but
+with a frame for each of the last two call sites, so that a factory called twice makes two objects. Sets only grow and
+objects are finite, so it ends; a budget of evaluations bounds the time it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ampify.catalog import canonical, is_module_class
+from ampify.index.calls import Calls
+from ampify.index.classes import Classes
+from ampify.index.link import ModuleTable
+from ampify.index.store import Store
+from ampify.index.values import (
+    NOTHING,
+    ClassValue,
+    Container,
+    Derived,
+    External,
+    Frame,
+    FunctionValue,
+    Instance,
+    Interner,
+    Method,
+    ModuleValue,
+    Opaque,
+    Parameters,
+    Place,
+    State,
+    Super,
+    Text,
+    Value,
+    Values,
+)
+from ampify.model import facts as f
+
+BUDGET = 60_000
+CONTEXT_DEPTH = 2
+
+
+class Flow:
+    """The solved analysis of a project; `evaluate` answers what an expression may be in a frame."""
+
+    def __init__(self, files: Mapping[str, f.FileFacts]) -> None:
+        self.files = files
+        self.modules = ModuleTable(files)
+        self.make = Interner()
+        self.store = Store()
+        self.frames: dict[Frame, None] = {}
+        self.callers: dict[Frame, dict[tuple[Frame, f.Span], None]] = {}
+        self.called: set[tuple[str, int]] = set()
+        self.created: dict[Instance, tuple[Frame, f.Call]] = {}
+        self.reader: Frame | None = None
+        self.opaque_missing = False
+        self.exhausted = False
+        self.classes = Classes(self)
+        self.calls = Calls(self)
+
+    # Solving
+
+    def solve(self) -> None:
+        """Evaluates everything reachable from the modules, then what nothing in the project calls."""
+        for path in sorted(self.files):
+            self.enter(self.module_frame(path))
+        budget = self._drain(BUDGET)
+        self.opaque_missing = True
+        for frame in tuple(self.frames):
+            self.store.enqueue(frame)
+        budget = self._drain(budget)
+        for path in sorted(self.files):
+            for scope in self.files[path].scopes:
+                if scope.kind == "function" and (path, scope.index) not in self.called:
+                    self.calls.enter_uncalled(path, scope)
+            budget = self._drain(budget)
+        self.reader = None
+
+    def _drain(self, budget: int) -> int:
+        while budget > 0:
+            frame = self.store.take()
+            if frame is None:
+                return budget
+            budget -= 1
+            self.reader = frame
+            self.block(self.scope(frame).body, frame)
+        self.exhausted = True
+        return 0
+
+    def enter(self, frame: Frame) -> None:
+        """Has a frame evaluated if it never was."""
+        if frame not in self.frames:
+            self.frames[frame] = None
+            self.store.enqueue(frame)
+
+    def module_frame(self, path: str) -> Frame:
+        """The frame of a module's body."""
+        return self.make(Frame, path, 0, (), None)
+
+    def scope(self, frame: Frame) -> f.Scope:
+        """The scope that a frame runs."""
+        return self.files[frame.path].scopes[frame.scope]
+
+    def one(self, kind: type[Value], *parts: object) -> Values:
+        """A set of one value."""
+        return frozenset((self.make(kind, *parts),))
+
+    # Statements
+
+    def block(self, statements: Iterable[f.Stmt], frame: Frame) -> None:
+        for statement in statements:
+            self.statement(statement, frame)
+
+    def statement(self, statement: f.Stmt, frame: Frame) -> None:
+        match statement:
+            case f.Assign():
+                values = self.evaluate(statement.value, frame)
+                for target in statement.targets:
+                    self.assign(target, values, frame)
+            case f.Evaluate():
+                self.evaluate(statement.value, frame)
+            case f.Return():
+                if statement.value is not None:
+                    self.store.add(frame, "return", self.evaluate(statement.value, frame))
+            case f.Branch():
+                self.evaluate(statement.test, frame)
+                for arm in statement.arms:
+                    self.block(arm, frame)
+            case f.For():
+                self.assign(statement.target, self.elements(self.evaluate(statement.iterable, frame)), frame)
+                self.block(statement.body + statement.orelse, frame)
+            case f.While():
+                self.evaluate(statement.test, frame)
+                self.block(statement.body + statement.orelse, frame)
+            case f.With():
+                for context, target in statement.items:
+                    values = self.evaluate(context, frame)
+                    if target is not None:
+                        self.assign(target, values, frame)
+                self.block(statement.body, frame)
+            case f.Try():
+                self.block(statement.body, frame)
+                for handler in statement.handlers:
+                    self.block(handler, frame)
+                self.block(statement.orelse + statement.final, frame)
+            case f.Define():
+                self.define(statement, frame)
+            case f.Import():
+                self.imported(statement, frame)
+            case f.Jump() | f.Simple():
+                for operand in statement.operands:
+                    self.evaluate(operand, frame)
+
+    def define(self, statement: f.Define, frame: Frame) -> None:
+        scope = self.files[frame.path].scopes[statement.scope]
+        for decorator in statement.decorators:
+            self.evaluate(decorator, frame)
+        if scope.kind == "class":
+            for base in scope.bases:
+                self.evaluate(base, frame)
+            self.bind(frame, scope.name, self.one(ClassValue, frame.path, scope.index, frame))
+            self.enter(self.make(Frame, frame.path, scope.index, (), frame))
+        else:
+            self.bind(frame, scope.name, self.one(FunctionValue, frame.path, scope.index, frame, None))
+
+    def imported(self, statement: f.Import, frame: Frame) -> None:
+        for name in statement.names:
+            if name.bound == "*":
+                continue
+            self.bind(frame, name.bound, self.import_values(frame, name))
+
+    def import_values(self, frame: Frame, name: f.ImportedName) -> Values:
+        submodule = self.modules.member(frame.path, name)
+        if submodule is not None:
+            return self.one(ModuleValue, submodule)
+        found = self.modules.find(frame.path, name.module, name.level)
+        if name.attribute is None:
+            plain = name.bound == name.module.partition(".")[0] and name.bound != name.module
+            dotted = name.bound if plain else name.module
+            path = self.modules.find(frame.path, dotted) if plain else found
+            return self.one(ModuleValue, path) if path else self.one(External, dotted)
+        if found is not None:
+            return self.lookup(self.module_frame(found), name.attribute, None)
+        return self.one(External, canonical(f"{name.module}.{name.attribute}".lstrip(".")))
+
+    # Names
+
+    def bind(self, frame: Frame, name: str, values: Values) -> None:
+        """Adds to what a name of a frame may hold."""
+        self.store.add(self.home(frame, name), name, values)
+
+    def home(self, frame: Frame, name: str) -> Frame:
+        """The frame whose variable a name of `frame` is."""
+        scope = self.scope(frame)
+        if name in scope.outer:
+            module = self.module_frame(frame.path)
+            outer = frame.outer
+            while outer is not None and outer is not module:
+                if name in self.scope(outer).bound and self.scope(outer).kind == "function":
+                    return outer
+                outer = outer.outer
+            return module
+        current: Frame | None = frame
+        while current is not None:
+            holder = self.scope(current)
+            if (name in holder.bound or "@" in name) and (holder.kind != "class" or current is frame):
+                return current
+            if current.outer is None:
+                return current
+            current = current.outer
+        return frame
+
+    def lookup(self, frame: Frame, name: str, seen: frozenset[Frame] | None) -> Values:
+        """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""
+        home = self.home(frame, name)
+        scope = self.scope(home)
+        if name in scope.bound or name in scope.outer or "@" in name:
+            values = self.store.read(home, name, self.reader)
+            if values or scope.kind != "module":
+                return values
+        values = self.store.read(home, name, self.reader)
+        return values | self.starred(home, name, seen or frozenset())
+
+    def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
+        """A name through the star imports of a module, or the builtin of that name."""
+        outside = []
+        for statement in self.scope(frame).body:
+            if not isinstance(statement, f.Import) or statement.names[0].bound != "*":
+                continue
+            module = statement.names[0]
+            found = self.modules.find(frame.path, module.module, module.level)
+            if found is None:
+                outside.append(canonical(f"{module.module}.{name}"))
+                continue
+            target = self.module_frame(found)
+            if target not in seen:
+                values = self.lookup(target, name, seen | {frame})
+                if values and not all(isinstance(v, External) and v.dotted == name for v in values):
+                    return values
+        known = [dotted for dotted in outside if is_known(dotted)]
+        return self.one(External, known[0] if known else name)
+
+    def assign(self, target: f.Expr, values: Values, frame: Frame) -> None:
+        match target:
+            case f.Name():
+                self.bind(frame, target.id, values)
+            case f.Attribute():
+                for owner in self.evaluate(target.value, frame):
+                    self.store.add(self.owner(owner), target.attr, values)
+            case f.Subscript():
+                key = subscript_key(target.index)
+                for owner in self.evaluate(target.value, frame):
+                    self.store.add(owner, key, values)
+            case f.Elements():
+                for index, item in enumerate(target.items):
+                    if isinstance(item, f.Starred):
+                        self.assign(item.value, self.elements(values), frame)
+                    else:
+                        self.assign(item, self.element(values, f"[{index}]"), frame)
+            case f.Starred():
+                self.assign(target.value, values, frame)
+
+    def owner(self, value: Value) -> Value:
+        """Whose fields an attribute of `value` is stored with."""
+        if isinstance(value, ModuleValue):
+            return self.module_frame(value.path)
+        if isinstance(value, ClassValue):
+            return self.make(Frame, value.path, value.scope, (), value.outer)
+        return value
+
+    # Elements
+
+    def element(self, values: Values, key: str) -> Values:
+        """One element of whatever `values` are; what is no container stands for its own elements."""
+        found = NOTHING
+        for value in values:
+            if isinstance(value, Container):
+                if key == "[*]":
+                    found |= self.store.elements(value, self.reader)
+                else:
+                    found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
+            elif isinstance(value, Instance) and value.cls is None and not is_module_class(value.dotted):
+                part = self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
+                found |= part or self.one(Opaque, value, key)
+            elif isinstance(value, Derived | Parameters | Opaque | State):
+                found |= self.store.read(value, key, self.reader) or frozenset((value,))
+            elif isinstance(value, External):
+                found |= self.one(External, f"{value.dotted}.*")
+            else:
+                found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
+                if isinstance(value, Instance) and value.cls is None:
+                    found |= frozenset((value,))
+        return found
+
+    def elements(self, values: Values) -> Values:
+        """All elements of whatever `values` are."""
+        return self.element(values, "[*]")
+
+    def container(self, place: Place, frame: Frame, part: str, fields: Mapping[str, Values]) -> Values:
+        """A new container with these fields."""
+        value = self.make(Container, place, frame.sites, part)
+        for name, values in fields.items():
+            self.store.add(value, name, values)
+        return frozenset((value,))
+
+    # Expressions
+
+    def evaluate(self, expr: f.Expr, frame: Frame) -> Values:
+        """What an expression may evaluate to in a frame."""
+        match expr:
+            case f.Name():
+                return self.lookup(frame, expr.id, None)
+            case f.Attribute():
+                return self.attribute(self.evaluate(expr.value, frame), expr.attr, called=False)
+            case f.Call():
+                return self.calls.call(expr, frame)
+            case f.Constant():
+                return self.one(Text, expr.value) if isinstance(expr.value, str) else NOTHING
+            case f.Elements():
+                return self.display(expr, frame)
+            case f.Mapping():
+                fields: dict[str, Values] = {}
+                for key, value in zip(expr.keys, expr.values, strict=True):
+                    name = subscript_key(key) if key is not None else "[*]"
+                    values = self.evaluate(value, frame)
+                    if key is None:
+                        values = self.elements(values)
+                    fields[name] = fields.get(name, NOTHING) | values
+                return self.container((frame.path, expr.span), frame, "", fields)
+            case f.Subscript():
+                return self.element(self.evaluate(expr.value, frame), subscript_key(expr.index))
+            case f.Starred():
+                return self.evaluate(expr.value, frame)
+            case f.Comprehension():
+                for target, iterable, conditions in expr.generators:
+                    self.assign(target, self.elements(self.evaluate(iterable, frame)), frame)
+                    for condition in conditions:
+                        self.evaluate(condition, frame)
+                values = self.evaluate(expr.element, frame)
+                return self.container((frame.path, expr.span), frame, "", {"[*]": values})
+            case f.Lambda():
+                return self.one(FunctionValue, frame.path, expr.scope, frame, None)
+            case f.Walrus():
+                values = self.evaluate(expr.value, frame)
+                self.assign(expr.target, values, frame)
+                return values
+        found = NOTHING
+        for operand in expr.operands:
+            found |= self.evaluate(operand, frame)
+        if expr.kind in ("IfExp", "BoolOp", "Await", "YieldFrom"):
+            return found
+        return frozenset(v for v in found if isinstance(v, Derived | Parameters | Container | Opaque))
+
+    def display(self, expr: f.Elements, frame: Frame) -> Values:
+        fields: dict[str, Values] = {}
+        for index, item in enumerate(expr.items):
+            name = "[*]" if isinstance(item, f.Starred) or expr.kind == "Set" else f"[{index}]"
+            values = self.evaluate(item, frame)
+            if isinstance(item, f.Starred):
+                values = self.elements(values)
+            fields[name] = fields.get(name, NOTHING) | values
+        return self.container((frame.path, expr.span), frame, "", fields)
+
+    def attribute(self, owners: Values, name: str, called: bool) -> Values:
+        """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""
+        found = NOTHING
+        for owner in owners:
+            found |= self.classes.attribute(owner, name, called)
+        return found
+
+
+def is_known(dotted: str) -> bool:
+    """Whether the catalog gives a dotted name a meaning of its own."""
+    from ampify import catalog
+
+    last = dotted.rpartition(".")[2]
+    return (
+        dotted in catalog.WRAPS
+        or dotted in catalog.MODULE_BASES
+        or dotted in catalog.OPTIMIZER_BASES
+        or (catalog.is_optimizer_class(dotted) and dotted.startswith("torch.optim."))
+        or (dotted.startswith("torch.nn.") and last[:1].isupper())
+    )
+
+
+def subscript_key(index: f.Expr | None) -> str:
+    """The field that `[index]` reads: by its value where that is a constant, else any."""
+    if isinstance(index, f.Constant) and isinstance(index.value, str | int):
+        return f"[{index.value!r}]"
+    return "[*]"
+
+
+__all__ = ["BUDGET", "CONTEXT_DEPTH", "Flow", "Method", "Super", "subscript_key"]

@@ -1,0 +1,59 @@
+"""Names across files: which file an import means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from ampify.model.facts import ImportedName
+
+
+class ModuleTable:
+    """The project's files as importable modules.
+
+    A project's import root is not known, so an absolute import is looked up beside the importing file, then in each
+    folder above it, then as the ending of exactly one path of the project.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = frozenset(paths)
+        self._endings: dict[str, list[str]] = {}
+        for path in sorted(self._paths):
+            for ending in _endings(path):
+                self._endings.setdefault(ending, []).append(path)
+
+    def find(self, importer: str, module: str, level: int = 0) -> str | None:
+        """The path of `module` (dotted, without leading dots) as `importer` would import it, or None if external."""
+        parts = module.split(".") if module else []
+        folder = PurePosixPath(importer).parent
+        if level:
+            for _ in range(level - 1):
+                folder = folder.parent
+            return self._file(folder, parts)
+        for base in (folder, *folder.parents):
+            found = self._file(base, parts)
+            if found and found != importer:
+                return found
+        candidates = self._endings.get("/".join(parts), [])
+        return candidates[0] if len(candidates) == 1 and len(parts) > 1 else None
+
+    def member(self, importer: str, name: ImportedName) -> str | None:
+        """The path of the submodule that `from module import name` names, if it is one."""
+        if name.attribute is None:
+            return None
+        dotted = f"{name.module}.{name.attribute}" if name.module else name.attribute
+        return self.find(importer, dotted, name.level)
+
+    def _file(self, folder: PurePosixPath, parts: list[str]) -> str | None:
+        stem = folder.joinpath(*parts)
+        for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
+            if candidate in self._paths:
+                return candidate
+        return None
+
+
+def _endings(path: str) -> Iterable[str]:
+    pure = PurePosixPath(path)
+    parts = pure.parent.parts if pure.name == "__init__.py" else (*pure.parent.parts, pure.stem)
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])

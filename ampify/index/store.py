@@ -1,0 +1,72 @@
+"""The growing table of what every variable, field and return may hold, and who read it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+from ampify.index.values import NOTHING, Frame, Value, Values
+
+Key: TypeAlias = tuple[Value, str]
+
+
+class Store:
+    """Sets only grow; when one does, the frames that read it are queued to be evaluated again."""
+
+    def __init__(self) -> None:
+        self._values: dict[Key, Values] = {}
+        self._readers: dict[Key, dict[Frame, None]] = {}
+        self._fields: dict[Value, dict[str, None]] = {}
+        self._queue: deque[Frame] = deque()
+        self._queued: set[Frame] = set()
+
+    def read(self, owner: Value, name: str, reader: Frame | None) -> Values:
+        """What `name` of `owner` may hold; `reader` is told when that grows."""
+        key = (owner, name)
+        if reader is not None:
+            self._readers.setdefault(key, {})[reader] = None
+        return self._values.get(key, NOTHING)
+
+    def add(self, owner: Value, name: str, values: Values) -> None:
+        """Adds to what `name` of `owner` may hold."""
+        key = (owner, name)
+        known = self._values.get(key, NOTHING)
+        if values <= known:
+            return
+        self._values[key] = known | values
+        self._fields.setdefault(owner, {})[name] = None
+        if name.startswith("["):
+            self._notify((owner, "[]"))
+        self._notify(key)
+
+    def elements(self, owner: Value, reader: Frame | None) -> Values:
+        """All that the elements of a container may hold."""
+        if reader is not None:
+            self._readers.setdefault((owner, "[]"), {})[reader] = None
+        found = NOTHING
+        for name in self._fields.get(owner, ()):
+            if name.startswith("["):
+                found |= self._values[(owner, name)]
+        return found
+
+    def fields(self, owner: Value) -> tuple[str, ...]:
+        """Names of what `owner` holds, in the order they were first set."""
+        return tuple(self._fields.get(owner, ()))
+
+    def enqueue(self, frame: Frame) -> None:
+        """Asks for a frame to be evaluated (again)."""
+        if frame not in self._queued:
+            self._queued.add(frame)
+            self._queue.append(frame)
+
+    def take(self) -> Frame | None:
+        """The next frame to evaluate, or None when nothing is left to do."""
+        if not self._queue:
+            return None
+        frame = self._queue.popleft()
+        self._queued.discard(frame)
+        return frame
+
+    def _notify(self, key: Key) -> None:
+        for frame in self._readers.get(key, ()):
+            self.enqueue(frame)

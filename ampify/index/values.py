@@ -1,0 +1,186 @@
+"""What an expression can evaluate to: abstract objects, told apart by where they were created and from where that ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from ampify.model.facts import Span
+
+Place: TypeAlias = tuple[str, Span]
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """Values are interned: one object a value. The number gives them an order that does not change between runs."""
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+@dataclass(eq=False, slots=True)
+class Frame(Value):
+    """A scope as run from certain call sites (the last two), within the frame that defined it."""
+
+    path: str
+    scope: int
+    sites: tuple[Place, ...]
+    outer: Frame | None
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class External(Value):
+    """A name outside the project, or a builtin."""
+
+    dotted: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class ModuleValue(Value):
+    """A module of the project."""
+
+    path: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class ClassValue(Value):
+    """A class of the project, defined in a frame."""
+
+    path: str
+    scope: int
+    outer: Frame
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class FunctionValue(Value):
+    """A function of the project, bound to a receiver if it is a method."""
+
+    path: str
+    scope: int
+    outer: Frame
+    receiver: Value | None
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Instance(Value):
+    """What a call at `place` created: an object of a project class, or what an external callable returned."""
+
+    place: Place
+    sites: tuple[Place, ...]
+    cls: ClassValue | None
+    dotted: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Container(Value):
+    """A tuple, list, set, dict or comprehension; `part` tells several apart that one expression makes."""
+
+    place: Place
+    sites: tuple[Place, ...]
+    part: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Parameters(Value):
+    """Parameters (or submodules) of a module."""
+
+    of: Value
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Derived(Value):
+    """A tensor computed by calling a module: its gradient reaches that module's parameters."""
+
+    of: Value
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class State(Value):
+    """The `state_dict()` of an object."""
+
+    of: Value
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Method(Value):
+    """A method that the project does not define, of some object."""
+
+    of: Value
+    name: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Text(Value):
+    """A string constant."""
+
+    text: str
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Super(Value):
+    """`super()` in a method of `cls` for `receiver`."""
+
+    receiver: Value
+    cls: ClassValue
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Opaque(Value):
+    """Something the project does not show: a parameter of a function nobody calls, an attribute nobody sets.
+
+    `of` is what it belongs to, `name` what it is called there: the place where the trail ends.
+    """
+
+    of: Value
+    name: str
+
+    __hash__ = Value.__hash__
+
+
+V = TypeVar("V", bound=Value)
+Values: TypeAlias = frozenset[Value]
+NOTHING: Values = frozenset()
+
+
+class Interner:
+    """Makes each value once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Value] = {}
+
+    def __call__(self, kind: type[V], *parts: object) -> V:
+        """The value of a type with these fields."""
+        key = (kind, *parts)
+        value = self._known.get(key)
+        if value is None:
+            value = kind(len(self._known), *parts)
+            self._known[key] = value
+        return value  # type: ignore[return-value]  # the key holds the type
