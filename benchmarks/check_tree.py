@@ -57,12 +57,12 @@ def measure_check(root: Path) -> Check:
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         report.seek(0)
-        messages.seek(0)
+        found = report.read()
         # 1 is what `--check` answers when something would change, as it would here.
-        if child.returncode != 1:
+        if child.returncode != 1 or not found:
+            messages.seek(0)
             sys.exit(f"ampify --check ended with exit status {child.returncode}:\n{messages.read().decode()}")
-        loops = json.load(report)["loops"]
-    return Check(usage.ru_utime + usage.ru_stime, len(loops))
+    return Check(usage.ru_utime + usage.ru_stime, len(json.loads(found)["loops"]))
 
 
 def measure_parse(paths: Sequence[Path]) -> Parse:

@@ -11,6 +11,9 @@ import pytest
 import torch
 from verdict import Check, Run, close, identical, judge, judge_resumed, read_epochs, table
 
+# One group, so that a parallel run gives the demonstration once.
+pytestmark = pytest.mark.xdist_group("demo")
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "digits"
 
