@@ -124,7 +124,7 @@ def judge(original: Run, plain: Run, reduced: Run) -> tuple[Check, ...]:
             close(original, reduced),
         ),
         Check(
-            f"bfloat16: ends at {ACCURACY_WANTED:g} % or more, at most {ACCURACY_TOLERANCE:g} points below the original",
+            f"bfloat16: ends at {ACCURACY_WANTED:g} % or more, at most {ACCURACY_TOLERANCE:g} points below before",
             as_accurate(original, reduced),
         ),
     )
