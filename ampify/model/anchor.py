@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Statements that hold other statements: what is said of one is not said of all that is inside it.
+COMPOUND_KINDS = frozenset(
+    "For AsyncFor While If With AsyncWith Try TryStar Match FunctionDef AsyncFunctionDef ClassDef".split()
+)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Anchor:
@@ -31,6 +36,11 @@ class Anchor:
     def end(self) -> tuple[int, int]:
         """Line and column just past the last character."""
         return (self.end_line, self.end_column)
+
+    @property
+    def compound(self) -> bool:
+        """Whether this is a statement that holds other statements."""
+        return self.kind in COMPOUND_KINDS
 
     def contains(self, other: Anchor) -> bool:
         """Whether `other` lies within this range of the same file."""

@@ -1,0 +1,175 @@
+"""Decides what is done: which findings stand, which loops are migrated whole, and what becomes of every site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ampify.conflicts import Accepted, edit_anchor
+from ampify.ledger import make_ledger, unresolved
+from ampify.model.anchor import line_anchor
+from ampify.model.edit import Edit, EditLines, edited_path
+from ampify.model.finding import Finding
+from ampify.model.plan import Plan
+from ampify.model.project import Project, TrainingLoop
+from ampify.model.settings import Settings
+from ampify.silence import Comments, read_comments
+
+SKIPPED_PART = ("AMP008", "loop-in-skipped-file")
+CONFLICT = ("AMP902", "conflicting-edits")
+UNHANDLED = ("AMP903", "unhandled-loop")
+
+
+@dataclass(slots=True)
+class _Decision:
+    """What has been decided so far. `blocked` gives for each group that is not to be edited the code that says why."""
+
+    heard: list[Finding] = field(default_factory=list)
+    unheard: list[Finding] = field(default_factory=list)
+    blocked: dict[str, str] = field(default_factory=dict)
+
+    def block(self, group: str | None, code: str) -> None:
+        if group is not None:
+            self.blocked.setdefault(group, code)
+
+    def refuse(self, finding: Finding) -> None:
+        self.heard.append(finding)
+        self.block(group_of(finding), finding.code)
+
+
+def group_of(finding: Finding) -> str | None:
+    """The id of what is edited together with this finding: its loop, or itself; None if nothing is."""
+    if finding.fix is not None and finding.fix.group is not None:
+        return finding.fix.group
+    if finding.loop is not None:
+        return finding.loop
+    where = finding.anchor
+    return f"{where.path}:{where.line}:{where.column}:{finding.code}" if finding.fix else None
+
+
+def make_plan(
+    project: Project, findings: Sequence[Finding], settings: Settings, put_back: Sequence[Finding] = ()
+) -> Plan:
+    """What to do about `findings`.
+
+    `put_back` are failures of later stages: refusing findings, each for the group it names in `loop` (as in the
+    `groups` of an earlier plan), which is then left alone.
+    """
+    comments = read_comments(project.files.values())
+    found = (*findings, *unresolved(project.sites, findings))
+    decision = _Decision()
+    for failure in put_back:
+        decision.refuse(failure)
+    for finding in found:
+        _hear(finding, decision, comments, settings)
+    for remark in comments.unused(found):
+        if settings.wants(remark.code):
+            decision.heard.append(remark)
+    _block_skipped(project, decision, comments, settings)
+    accepted = _accept(project.loops, decision)
+    _block_unhandled(project.loops, decision)
+    return _plan(project, decision, accepted)
+
+
+def _hear(finding: Finding, decision: _Decision, comments: Comments, settings: Settings) -> None:
+    """Takes one finding in. What is silenced still forbids what it forbade, and a fix without it is not whole."""
+    if comments.silenced(finding) or not settings.wants(finding.code):
+        decision.unheard.append(finding)
+        if finding.refuses or finding.fix:
+            decision.block(group_of(finding), finding.code)
+    elif finding.applicability == "unsafe" and not settings.unsafe:
+        hint = f"{finding.hint}; needs --unsafe" if finding.hint else "needs --unsafe"
+        decision.refuse(replace(finding, refuses=True, hint=hint))
+    elif finding.refuses:
+        decision.refuse(finding)
+    else:
+        decision.heard.append(finding)
+
+
+def _block_skipped(project: Project, decision: _Decision, comments: Comments, settings: Settings) -> None:
+    if not comments.skipped:
+        return
+    code = SKIPPED_PART[0]
+    for finding in decision.heard:
+        if finding.fix and any(edited_path(edit) in comments.skipped for edit in finding.fix.edits):
+            decision.block(group_of(finding), code)
+    for loop in project.loops:
+        places = [loop.anchor, *(site.anchor for site in project.sites if site.loop == loop.id)]
+        outside = [place for place in places if place.path not in comments.skipped]
+        if len(outside) == len(places) and decision.blocked.get(loop.id) != code:
+            continue
+        decision.block(loop.id, code)
+        if outside and settings.wants(code):
+            message = "part of this training loop is in a file that asks to be skipped, so none of it is migrated"
+            hint = "take `# ampify: skip-file` out of that file, or put it in this one too"
+            decision.heard.append(Finding(*SKIPPED_PART, outside[0], message, hint, refuses=True, loop=loop.id))
+
+
+def _accept(loops: Iterable[TrainingLoop], decision: _Decision) -> dict[str, list[Finding]]:
+    """The findings whose fixes are made, by group: each group whole, and none that clashes with an earlier one."""
+    groups: dict[str, list[Finding]] = {loop.id: [] for loop in loops}
+    for finding in decision.heard:
+        group = group_of(finding)
+        if finding.fix is not None and group is not None:
+            groups.setdefault(group, []).append(finding)
+    accepted = Accepted()
+    made: dict[str, list[Finding]] = {}
+    for group, members in groups.items():
+        edits = [edit for member in members if member.fix for edit in member.fix.edits]
+        if group in decision.blocked or not edits:
+            continue
+        clash = accepted.clash(edits)
+        if clash is None:
+            made[group] = members
+        else:
+            decision.refuse(_conflict(group, *clash))
+    return made
+
+
+def _conflict(group: str, edit: Edit, other: Edit) -> Finding:
+    where = edit_anchor(edit) or line_anchor(edited_path(edit), edit.line if isinstance(edit, EditLines) else 1)
+    against = edit_anchor(other)
+    place = f" (line {against.line})" if against else ""
+    message = f"two edits that do not go together meet here{place}, so nothing of this group is changed"
+    hint = "this is a fault of ampify: please report it with the lines around it"
+    return Finding(*CONFLICT, where, message, hint, refuses=True, loop=group)
+
+
+def _block_unhandled(loops: Iterable[TrainingLoop], decision: _Decision) -> None:
+    """A loop that nothing is said of would count as right without being so."""
+    spoken_of = {group_of(finding) for finding in decision.heard if finding.fix}
+    for loop in loops:
+        if not loop.migrated and loop.id not in spoken_of and loop.id not in decision.blocked:
+            message = "no rule knows what to do with this training loop, so it is left as it is"
+            hint = "this is a fault of ampify: please report it with the loop"
+            decision.refuse(Finding(*UNHANDLED, loop.anchor, message, hint, refuses=True, loop=loop.id))
+
+
+def _plan(project: Project, decision: _Decision, made: Mapping[str, list[Finding]]) -> Plan:
+    fixed = [finding for members in made.values() for finding in members]
+    edits: dict[str, dict[Edit, None]] = {}
+    groups = []
+    for group, members in made.items():
+        own = [edit for member in members if member.fix for edit in member.fix.edits]
+        groups.append((group, tuple(sorted({edited_path(edit) for edit in own}))))
+        for edit in own:
+            edits.setdefault(edited_path(edit), {})[edit] = None
+    fixed_ids = set(map(id, fixed))
+    others = [finding for finding in (*decision.heard, *decision.unheard) if id(finding) not in fixed_ids]
+    refused = {loop.id: decision.blocked[loop.id] for loop in project.loops if loop.id in decision.blocked}
+    # Only a loop is one to the reader; other groups are single fixes.
+    ids = {loop.id for loop in project.loops}
+    heard = [f if f.loop in ids else replace(f, loop=None) for f in decision.heard]
+    return Plan(
+        edits=tuple((path, tuple(sorted(edits[path], key=_position))) for path in sorted(edits)),
+        findings=tuple(sorted(heard, key=lambda finding: (finding.anchor, finding.code))),
+        ledger=make_ledger(project.sites, fixed, others, refused),
+        groups=tuple(groups),
+    )
+
+
+def _position(edit: Edit) -> tuple[int, int]:
+    anchor = edit_anchor(edit)
+    if anchor is not None:
+        return anchor.start
+    return (edit.line, 0) if isinstance(edit, EditLines) else (0, 0)

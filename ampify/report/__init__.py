@@ -1,0 +1,1 @@
+"""What a run prints: one writer a file, each a pure function of the report."""

@@ -1,0 +1,51 @@
+"""The changes of a run as a unified diff that `patch` and `git apply` take."""
+
+from __future__ import annotations
+
+from difflib import diff_bytes, unified_diff
+
+from ampify.model.plan import Outcome
+from ampify.report.colour import Colour, paint
+
+_NO_NEWLINE = b"\\ No newline at end of file\n"
+
+
+def unified(outcome: Outcome) -> bytes:
+    """The diff of one file, in that file's own encoding; empty if it does not change or is new.
+
+    It is made of bytes, since a patch must match the file's line ends, its encoding and its byte-order mark.
+    """
+    if outcome.before is None or outcome.after is None:
+        return b""
+    before = _lines(outcome.before.raw)
+    after = _lines(outcome.before.encode(outcome.after))
+    old, new = _header("a", outcome), _header("b", outcome)
+    return b"".join(_ended(line) for line in diff_bytes(unified_diff, before, after, old, new))
+
+
+def _lines(raw: bytes) -> list[bytes]:
+    """Lines with their ends, as `patch` counts them: nothing but a line feed ends one."""
+    parts = raw.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + [part for part in parts[-1:] if part]
+
+
+def _header(side: str, outcome: Outcome) -> bytes:
+    path = f"{side}/{outcome.path.lstrip('/')}"
+    # A tab ends the name for `patch`, which would take a space for its end.
+    return (path + "\t" if " " in path else path).encode()
+
+
+def _ended(line: bytes) -> bytes:
+    return line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE
+
+
+def painted(diff: str) -> str:
+    """A diff in the colours of a terminal."""
+    return "".join(paint(line, _colour(line)) for line in diff.splitlines(keepends=True))
+
+
+def _colour(line: str) -> Colour | None:
+    if line.startswith(("--- ", "+++ ")):
+        return "bold"
+    colours: dict[str, Colour] = {"+": "green", "-": "red", "@": "cyan"}
+    return colours.get(line[0])
