@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from ampify.config.toml import Table, parse_toml, table_at
 from ampify.dependencies.declaration import (
     RUNTIME_PROJECT,
     RUNTIME_REQUIREMENT,
@@ -22,7 +23,6 @@ from ampify.dependencies.declaration import (
 from ampify.dependencies.toml_array import extend_array, key_line, read_array, table_lines
 from ampify.model.edit import EditLines
 from ampify.model.source import SourceFile
-from ampify.toml import Table, parse_toml, table_at
 
 _UNUSUAL = "its layout is an unusual one"
 _CARET = re.compile(r"(?P<sign>[\^~])\s*(?P<version>\d+(?:\.\d+)*)$")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ampify.conflicts import Accepted, edit_anchor
-from ampify.ledger import make_ledger, unresolved
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit, EditLines, edited_path
 from ampify.model.finding import Finding
 from ampify.model.plan import Plan
 from ampify.model.project import Project, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.silence import Comments, read_comments
+from ampify.plan.conflicts import Accepted, edit_anchor
+from ampify.plan.ledger import make_ledger, unresolved
+from ampify.plan.silence import Comments, read_comments
 
 SKIPPED_PART = ("AMP008", "loop-in-skipped-file")
 CONFLICT = ("AMP902", "conflicting-edits")

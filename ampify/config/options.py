@@ -1,4 +1,4 @@
-"""The options of a run: what each may be, and the `[tool.ampify]` table that presets them."""
+"""Which options there are, what each may be, and what a `[tool.ampify]` table presets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from os.path import commonpath
 from pathlib import Path
 from typing import TypeAlias
 
+from ampify.config.toml import parse_toml, table_at
 from ampify.model.settings import OPT_LEVELS
-from ampify.toml import parse_toml, table_at
 
 TARGETS = ("runtime", "native")
 DTYPES = ("float16", "bfloat16")
