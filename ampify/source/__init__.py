@@ -1,0 +1,8 @@
+"""From the bytes of a file to its text, and the words for what bars the way."""
+
+from ampify.source.explanation import explain_syntax_error
+from ampify.source.failure import UnreadableSource
+from ampify.source.lines import split_lines
+from ampify.source.reading import decode_source, read_bytes, read_source
+
+__all__ = ["UnreadableSource", "decode_source", "explain_syntax_error", "read_bytes", "read_source", "split_lines"]
