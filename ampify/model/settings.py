@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 
 Target: TypeAlias = Literal["runtime", "native"]
@@ -14,7 +15,8 @@ class Settings:
     """Options of one run. `root` is the folder paths are shown relative to and the journal lives in.
 
     `vendor` is the folder the runtime is copied to, as a path relative to `root`; None adds a requirement instead.
-    `opt_level` is written into the generated `amp.initialize` call.
+    `import_root` is the folder, likewise, that the migrated scripts import from. `opt_level` is written into the
+    generated `amp.initialize` call.
     """
 
     root: str = "."
@@ -22,6 +24,7 @@ class Settings:
     opt_level: str = "O1"
     dtype: str = "float16"
     vendor: str | None = None
+    import_root: str = "."
     add_flag: bool = False
     unsafe: bool = False
     select: tuple[str, ...] = ()
@@ -33,9 +36,10 @@ class Settings:
     @property
     def runtime_module(self) -> str:
         """The module generated code imports `amp` from."""
-        if self.vendor in (None, "", "."):
+        if self.vendor is None:
             return "ampify_runtime"
-        return self.vendor.strip("/").replace("/", ".") + ".ampify_runtime"
+        folder = PurePosixPath(self.vendor).relative_to(self.import_root)
+        return ".".join([*folder.parts, "ampify_runtime"])
 
     def wants(self, code: str) -> bool:
         """Whether findings of `code` are selected; `select` and `ignore` hold prefixes, the longer one wins."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from difflib import diff_bytes, unified_diff
 
 from ampify.model.plan import Outcome
@@ -32,7 +33,7 @@ def _lines(raw: bytes) -> list[bytes]:
 def _header(side: str, outcome: Outcome) -> bytes:
     path = f"{side}/{outcome.path.lstrip('/')}"
     # A tab ends the name for `patch`, which would take a space for its end.
-    return (path + "\t" if " " in path else path).encode()
+    return os.fsencode(path + "\t" if " " in path else path)
 
 
 def _ended(line: bytes) -> bytes:

@@ -18,7 +18,7 @@ FILE_STATUSES = ("changed", "unchanged", "refused", "failed", "skipped")
 LOOP_STATES = ("migrated", "right", "refused")
 SITE_STATES = ("rewritten", "right", "not_training", "refused")
 
-Json: TypeAlias = "str | int | bool | None | list[Json] | dict[str, Json]"
+Json: TypeAlias = "str | int | bool | list[Json] | dict[str, Json] | None"
 
 
 def json_report(report: Report) -> str:
@@ -32,6 +32,12 @@ def json_report(report: Report) -> str:
         "sites": [_site(entry) for entry in report.ledger],
         "summary": _summary(report),
     }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def rules_json(rules: Iterable[tuple[str, str, str]]) -> str:
+    """The rules, each as code, name and summary, as one JSON document that ends in a newline."""
+    document: Json = [{"code": code, "name": name, "summary": summary} for code, name, summary in rules]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

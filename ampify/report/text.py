@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.colour import Colour, paint
+
+LoopState: TypeAlias = Literal["migrated", "right", "refused"]
 
 _INTERNAL = "AMP9"
 _UNREADABLE = "AMP00"
 
 
 def text_report(report: Report, *, check: bool = False, colour: bool = False) -> str:
-    """Findings, worst first, and the summary; `check` also names the files that would change."""
-    blocks = ["\n".join(lines) for lines in (*_groups(report, colour), _left_alone(report), _would_change(report, check))]
-    blocks.append("\n".join(_summary(report, check)))
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    """Findings, worst first, and the summary; where no diff shows them, the files that change."""
+    blocks = [*_groups(report, colour), _left_alone(report), _changes(report, check), [*_summary(report, check)]]
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
 
 
 def _groups(report: Report, colour: bool) -> Iterator[list[str]]:
@@ -68,15 +70,19 @@ def _quiet(loop: LoopSummary, report: Report) -> str:
     return f"{loop.path}:{loop.line}: this training loop is left as it is, because what forbids it is silenced{why}"
 
 
-def _would_change(report: Report, check: bool) -> list[str]:
-    paths = [outcome.path for outcome in report.outcomes if outcome.status == "changed" and outcome.new_bytes is None]
-    return [f"would change {path}" for path in paths] if check else []
+def _changes(report: Report, check: bool) -> list[str]:
+    """The files, where no diff shows them."""
+    if not check and not report.wrote:
+        return []
+    verb = "changed" if report.wrote else "would change"
+    changed = [outcome.path for outcome in report.outcomes if outcome.status == "changed" and outcome.new_bytes is None]
+    return [f"{verb} {path}" for path in changed]
 
 
 def _summary(report: Report, check: bool) -> Iterator[str]:
     files = Counter(outcome.status for outcome in report.outcomes if outcome.new_bytes is None)
     looked_at = files.total()
-    loops = Counter(loop.state for loop in report.loops)
+    loops: Counter[LoopState] = Counter(loop.state for loop in report.loops)
     changed = files["changed"]
     if changed:
         verb = "changed" if report.wrote else "would change"
@@ -101,8 +107,8 @@ def _vendored(report: Report) -> Iterator[str]:
         yield f"{_count(len(new), 'file')} of the runtime {'went' if report.wrote else 'would go'} to {folder}."
 
 
-def _loops(loops: Counter[str]) -> str:
-    words = {"migrated": "migrated", "right": "right already", "refused": "not migrated"}
+def _loops(loops: Counter[LoopState]) -> str:
+    words: dict[LoopState, str] = {"migrated": "migrated", "right": "right already", "refused": "not migrated"}
     parts = [f"{_count(loops[state], 'training loop')} {words[state]}" for state in words if loops[state]]
     return ", ".join(parts) if parts else "no training loop"
 

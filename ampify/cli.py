@@ -1,0 +1,271 @@
+"""The command line: commands and options, and what each prints where."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from click.core import ParameterSource
+
+import ampify
+from ampify import pipeline
+from ampify.config import InvalidOption, Options, read_options
+from ampify.model.plan import Outcome, Report
+from ampify.report.diff import painted, unified
+from ampify.report.json import json_report, rules_json
+from ampify.report.status import FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
+from ampify.report.text import text_report
+from ampify.rules import Rule, all_rules, find_rule
+from ampify.rules.documentation import explanation, read_documentation
+
+# In the design, and not in this version; a file of that name is still reached as ./verify.
+UNAVAILABLE_COMMANDS = ("verify",)
+DASH = Path("-")
+FILE = click.Path(path_type=Path)
+# Parameters of `migrate` that are for this module alone, and options that take several values in one.
+OWN = ("paths", "write", "check", "config", "verbose")
+LISTS = ("select", "ignore")
+
+
+class Problem(click.ClickException):
+    """Something a person can put right, told in one line."""
+
+    exit_code = FAILED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the line on standard error."""
+        click.echo(f"ampify: {self.format_message()}", file=file, err=file is None)
+
+
+class CommandsFirst(click.Group):
+    """A group whose first argument is a command's name, or else the start of what `migrate` takes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Puts `migrate` where no command is named."""
+        if args and args[0] in UNAVAILABLE_COMMANDS:
+            raise Problem(f"`ampify {args[0]}` is not available in this version (./{args[0]} names a file)")
+        if args and args[0] not in (*self.commands, "--help", "--version"):
+            args = ["migrate", *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Shows both forms."""
+        formatter.write_usage(ctx.command_path, "[OPTIONS] PATH...")
+        formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Shows the options of `migrate`, since they need no command, before the commands."""
+        migrate = self.commands["migrate"]
+        rows = [row for parameter in migrate.get_params(ctx) if (row := parameter.get_help_record(ctx))]
+        with formatter.section("Options"):
+            formatter.write_dl([("--version", "Show the version and exit."), *rows])
+        self.format_commands(ctx, formatter)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turns what a command raises into one line and an exit status; a traceback is for the log alone."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except KeyboardInterrupt:
+            click.echo("ampify: interrupted; every file is as it was before or as it was to become", err=True)
+            sys.exit(INTERRUPTED)
+        except (InvalidOption, *pipeline.PROBLEMS) as problem:
+            raise Problem(str(problem)) from problem
+        except Exception as failure:
+            logging.getLogger("ampify").debug("internal failure", exc_info=True)
+            raise Problem(
+                f"internal failure, nothing was written: {pipeline.describe(failure)}; "
+                "please report it; --verbose shows where"
+            ) from failure
+
+    return run
+
+
+@click.group(cls=CommandsFirst, context_settings={"help_option_names": ["--help"]})
+@click.version_option(ampify.__version__, prog_name="ampify")
+def main() -> None:
+    """Rewrites PyTorch training scripts into mixed-precision ones.
+
+    PATH is a Python file, a folder, or - for standard input. Without --write nothing is written: the changes are shown
+    as a diff on standard output, and what is refused and why on standard error.
+    """
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
+@click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
+@click.option("--check", is_flag=True, help="Show no diff; exit with 1 if anything would change or was found.")
+@click.option("--unsafe", is_flag=True, help="Make changes, too, that a person has to review.")
+@click.option("--target", metavar="runtime", help="What the migrated code is written for.  [default: runtime]")
+@click.option("--opt-level", metavar="O0|O1|O4", help="The level that `amp.initialize` is given.  [default: O1]")
+@click.option("--dtype", metavar="float16", help="The reduced precision to write for.  [default: float16]")
+@click.option("--vendor", metavar="DIR", help="Copy the runtime into DIR instead of adding a requirement.")
+@click.option("--add-flag", is_flag=True, help="Give the script's argparse an --opt-level option.")
+@click.option("--select", metavar="CODES", multiple=True, help="Heed these rules alone; AMP2 stands for all of AMP2xx.")
+@click.option("--ignore", metavar="CODES", multiple=True, help="Do not heed these rules.")
+@click.option("--format", metavar="text|json", help="The format of what is printed.  [default: text]")
+@click.option("--report", metavar="FILE", help="Write the report to FILE, too; its ending (.json) tells the format.")
+@click.option("-j", "--jobs", type=int, metavar="N", help="Processes to rewrite in.  [default: one a core]")
+@click.option(
+    "--config", metavar="FILE", type=FILE, help="Read [tool.ampify] there, not in the nearest pyproject.toml."
+)
+@click.option("--exclude", metavar="GLOB", multiple=True, help="Leave these files out.")
+@click.option("--no-cache", is_flag=True, help="Analyse every file anew.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 where 1 would say that something is left for a person.")
+@click.option("-v", "--verbose", is_flag=True, help="Show where ampify itself failed.")
+@click.pass_context
+@guarded
+def migrate(
+    ctx: click.Context, paths: tuple[Path, ...], write: bool, check: bool, verbose: bool, config: Path | None, **_: Any
+) -> None:
+    """Migrate training scripts; the default, so that its name can be left out."""
+    if verbose:
+        logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
+    if write and check:
+        raise Problem("--check writes nothing; give --write or --check, not both")
+    _require_scripts(paths)
+    options = read_options(_given(ctx), [p for p in paths if p != DASH], config, [rule.code for rule in all_rules()])
+    if DASH in paths:
+        report = _migrate_stdin(paths, options, write=write, check=check)
+    else:
+        report = _migrate_paths(paths, options, write=write, check=check)
+    if options.report is not None:
+        options.report.write_bytes(_json_bytes(json_report(report)))
+    ctx.exit(exit_status(report, check=check, exit_zero=options.exit_zero))
+
+
+@main.command()
+@click.argument("code")
+@guarded
+def explain(code: str) -> None:
+    """Explain one rule: what, why, before, after."""
+    rule = find_rule(code)
+    if rule is None:
+        names = [name for known in all_rules() for name in (known.code, known.name)]
+        close = get_close_matches(code, names, n=1) or get_close_matches(code.upper(), names, n=1)
+        remedy = f"did you mean {close[0]}?" if close else "`ampify rules` lists them"
+        raise Problem(f"no rule is called {code!r}; {remedy}")
+    click.echo(explanation(rule), nl=False)
+
+
+@main.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="The format to print.")
+@guarded
+def rules(form: str) -> None:
+    """List all rules."""
+    rows = [(rule.code, rule.name, _summary(rule)) for rule in all_rules()]
+    if form == "json":
+        _write_bytes(_json_bytes(rules_json(rows)))
+        return
+    width = max((len(name) for _, name, _ in rows), default=0)
+    for code, name, summary in rows:
+        click.echo(f"{code}  {name:<{width}}  {summary}")
+
+
+@main.command()
+@click.pass_context
+@guarded
+def undo(ctx: click.Context) -> None:
+    """Put back what the last --write in this tree changed."""
+    undone = pipeline.undo(Path.cwd())
+    for path in undone.restored:
+        click.echo(f"put back {path}", err=True)
+    for path, reason in undone.kept:
+        click.echo(f"left {path}: {reason}", err=True)
+    if not undone.restored and not undone.kept:
+        click.echo("Nothing to undo.", err=True)
+    ctx.exit(LEFT_FOR_A_PERSON if undone.kept else 0)
+
+
+def _summary(rule: Rule) -> str:
+    return read_documentation(rule.documentation).summary
+
+
+def _require_scripts(paths: tuple[Path, ...]) -> None:
+    for path in paths:
+        if path.suffix == ".ipynb":
+            raise Problem(f"{path}: notebooks are not available in this version; export it as a .py file")
+
+
+def _given(ctx: click.Context) -> dict[str, object]:
+    """The options that stand on the command line, by flag; lists also split at commas."""
+    given: dict[str, object] = {}
+    for name, value in ctx.params.items():
+        key = name.replace("_", "-")
+        if ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE or key in OWN:
+            continue
+        given[key] = tuple(part.strip() for text in value for part in text.split(",")) if key in LISTS else value
+    return given
+
+
+def _migrate_paths(paths: tuple[Path, ...], options: Options, *, write: bool, check: bool) -> Report:
+    report = pipeline.run(paths, options.settings)
+    if write:
+        report = pipeline.write(report, options.settings)
+    if options.format == "json":
+        _write_bytes(_json_bytes(json_report(report)))
+        return report
+    if not write and not check:
+        for outcome in report.outcomes:
+            _write_diff(outcome)
+    _write_text(report, check=check)
+    return report
+
+
+def _migrate_stdin(paths: tuple[Path, ...], options: Options, *, write: bool, check: bool) -> Report:
+    if len(paths) > 1:
+        raise Problem("standard input (-) goes alone; name files and folders in another run")
+    if options.settings.vendor is not None:
+        raise Problem("--vendor needs a folder to copy to; it does not go with standard input (-)")
+    if write and options.format == "json":
+        raise Problem("with - and --write standard output takes the code; put the report elsewhere: --report FILE.json")
+    raw = sys.stdin.buffer.read()
+    report = pipeline.run_text(raw, options.settings)
+    (outcome,) = report.outcomes
+    if options.format == "json":
+        _write_bytes(_json_bytes(json_report(report)))
+        return report
+    if write:
+        _write_bytes(raw if outcome.before is None or outcome.after is None else outcome.before.encode(outcome.after))
+    elif not check:
+        _write_diff(outcome)
+    _write_text(report, check=check)
+    return report
+
+
+def _write_diff(outcome: Outcome) -> None:
+    diff = unified(outcome)
+    if _coloured(sys.stdout) and outcome.before is not None:
+        click.echo(painted(diff.decode(outcome.before.encoding, "replace")), nl=False)
+    else:
+        _write_bytes(diff)
+
+
+def _write_text(report: Report, *, check: bool) -> None:
+    click.echo(text_report(report, check=check, colour=_coloured(sys.stderr)), nl=False, err=True)
+
+
+def _json_bytes(text: str) -> bytes:
+    # A file name that is not UTF-8 holds lone surrogates, which become what JSON writes for them.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _write_bytes(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def _coloured(stream: IO[str]) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,71 @@
+"""Finds and reads the `[tool.ampify]` table that presets options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os.path import commonpath
+from pathlib import Path
+
+from ampify.config.options import InvalidOption, Value, read_value, require_known
+from ampify.config.toml import Table, parse_toml, table_at
+
+# Values that are paths: in a file they are relative to that file.
+_PATHS = ("vendor", "report")
+
+
+def load_table(explicit: Path | None, paths: Iterable[Path]) -> dict[str, Value]:
+    """The presets of the file the user named, or of the nearest `pyproject.toml` that has the table.
+
+    It is looked for in the common folder of `paths` and upward.
+    """
+    if explicit is not None:
+        table = _read_table(explicit)
+        if table is None:
+            raise InvalidOption(f"{explicit} has no [tool.ampify] table; add one, or leave --config out")
+        return _presets(table, explicit)
+    for folder in folders_upward(paths):
+        candidate = folder / "pyproject.toml"
+        table = _read_table(candidate) if candidate.is_file() else None
+        if table is not None:
+            return _presets(table, candidate)
+    return {}
+
+
+def folders_upward(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The common folder of `paths` and all the folders above it, nearest first; none if they have nothing in common."""
+    folders = [path if path.is_dir() else path.parent for path in (path.resolve() for path in paths)]
+    try:
+        common = Path(commonpath(folders))
+    except ValueError:  # no paths, or paths on different drives
+        return ()
+    return (common, *common.parents)
+
+
+def _read_table(path: Path) -> Table | None:
+    try:
+        raw = path.read_bytes()
+    except OSError as problem:
+        raise InvalidOption(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    # Old repositories hold all kinds of files; one that does not even name ampify is none of our business.
+    if b"ampify" not in raw:
+        return None
+    try:
+        document = parse_toml(raw.decode("utf-8-sig"))
+    except ValueError as problem:
+        raise InvalidOption(f"{path} is not TOML: {problem}; correct it there") from problem
+    tools = table_at(document, "tool")
+    if "ampify" not in tools:
+        return None
+    table = tools["ampify"]
+    if not isinstance(table, dict):
+        raise InvalidOption(f"{path}: tool.ampify is not a table; write [tool.ampify] on a line of its own")
+    return table
+
+
+def _presets(table: Mapping[str, object], path: Path) -> dict[str, Value]:
+    presets: dict[str, Value] = {}
+    for key, given in table.items():
+        require_known(key, str(path))
+        value = read_value(key, given, f"{path}: `{key}`")
+        presets[key] = str(path.parent / str(value)) if key in _PATHS else value
+    return presets

@@ -1,0 +1,84 @@
+"""Reads the files of a run: all of them as bytes, those that can matter as source text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ampify.discover import discover, relevant
+from ampify.model.anchor import line_anchor
+from ampify.model.finding import Finding
+from ampify.model.source import SourceFile
+from ampify.plan.silence import asks_to_be_skipped
+from ampify.rules import find_rule
+from ampify.source import UnreadableSource, decode_source, read_bytes
+
+
+class MissingPath(Exception):
+    """A path that the user named is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read. `seen` are the displays of all files looked at, in order, with the real path of each."""
+
+    seen: Mapping[str, Path]
+    sources: Mapping[str, SourceFile]
+    failures: tuple[Finding, ...] = ()
+    skipped: frozenset[str] = frozenset()
+
+
+def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
+    """Reads what `paths` name; raises MissingPath if one of them does not exist."""
+    discovery = discover(paths, exclude)
+    if discovery.missing:
+        names = ", ".join(str(path) for path in discovery.missing)
+        raise MissingPath(f"no such file or folder: {names}")
+    seen = {display: path for path, display in discovery.files}
+    contents = {display: _bytes(path) for display, path in seen.items()}
+    raw = {display: content for display, content in contents.items() if isinstance(content, bytes)}
+    wanted = relevant(raw)
+    # What cannot be read may matter, and nobody can tell.
+    chosen = {d: content for d, content in contents.items() if d in wanted or not isinstance(content, bytes)}
+    return _decode(seen, chosen.items())
+
+
+def read_text(raw: bytes, display: str) -> Reading:
+    """As `read_files`, of bytes that are there already."""
+    return _decode({display: Path(display)}, [(display, raw)])
+
+
+def _bytes(path: Path) -> bytes | UnreadableSource:
+    try:
+        return read_bytes(path)
+    except UnreadableSource as problem:
+        return problem
+
+
+def _decode(seen: Mapping[str, Path], contents: Iterable[tuple[str, bytes | UnreadableSource]]) -> Reading:
+    sources: dict[str, SourceFile] = {}
+    failures: list[Finding] = []
+    skipped: set[str] = set()
+    for display, content in contents:
+        read = _source(content, display) if isinstance(content, bytes) else content
+        if isinstance(read, SourceFile):
+            sources[display] = read
+        elif isinstance(content, bytes) and asks_to_be_skipped(content):
+            skipped.add(display)
+        else:
+            failures.append(_unreadable(display, read))
+    return Reading(seen, sources, tuple(failures), frozenset(skipped))
+
+
+def _source(raw: bytes, display: str) -> SourceFile | UnreadableSource:
+    try:
+        return decode_source(raw, display)
+    except UnreadableSource as problem:
+        return problem
+
+
+def _unreadable(display: str, problem: UnreadableSource) -> Finding:
+    rule = find_rule(problem.code)
+    name = rule.name if rule else "unreadable-source"
+    return Finding(problem.code, name, line_anchor(display, problem.line or 1), problem.message, problem.hint)

@@ -1,0 +1,62 @@
+"""Runs the stages one after the other, from paths to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ampify.index import build_project
+from ampify.model.plan import Report
+from ampify.model.settings import Settings
+from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
+from ampify.pipeline.reading import Reading, read_files, read_text
+from ampify.pipeline.settling import settle
+from ampify.pipeline.surroundings import surround
+from ampify.plan.silence import read_comments
+
+STDIN = "<stdin>"
+
+
+def run(paths: Sequence[Path], settings: Settings) -> Report:
+    """What a run over `paths` finds and would write; writes nothing.
+
+    Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
+    """
+    reading = read_files(paths, settings.exclude)
+    report = _migrate(reading, settings)
+    if not any(loop.state == "migrated" for loop in report.loops):
+        return report
+    bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
+    migrated = [(reading.seen[o.path], o.before) for o in report.outcomes if o.before and o.after is not None]
+    around = surround(migrated, bounds, settings)
+    findings = sorted((*report.findings, *around.findings), key=lambda finding: (finding.anchor, finding.code))
+    return replace(report, outcomes=(*report.outcomes, *around.outcomes), findings=tuple(findings))
+
+
+def run_text(raw: bytes, settings: Settings) -> Report:
+    """As `run`, on one file's bytes from standard input; what surrounds a file is not looked at."""
+    return _migrate(read_text(raw, STDIN), settings)
+
+
+def _migrate(reading: Reading, settings: Settings) -> Report:
+    project = build_project(tuple(reading.sources.values()), settings)
+    settled = settle(project, reading.sources, settings)
+    plan = settled.plan
+    unread = (*reading.failures, *project.unreadable)
+    skipped = reading.skipped | read_comments(project.files.values()).skipped
+    outcomes = file_outcomes(
+        reading.seen,
+        reading.sources,
+        settled.texts,
+        {finding.anchor.path: finding for finding in unread},
+        skipped,
+        refusal_reasons(plan),
+    )
+    findings = (*unreadable_findings(unread, settings), *plan.findings)
+    return Report(
+        outcomes=outcomes,
+        findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
+        loops=loop_summaries(project, plan),
+        ledger=plan.ledger,
+    )

@@ -1,0 +1,74 @@
+"""What a migrated repository needs around its scripts: the runtime as a requirement, or as a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ampify.config import import_folder
+from ampify.dependencies.findings import declaration_findings
+from ampify.dependencies.nearest import Declared, nearest_declarations, read_declaration
+from ampify.model.anchor import line_anchor
+from ampify.model.edit import Edit
+from ampify.model.finding import Finding
+from ampify.model.plan import Outcome
+from ampify.model.settings import Settings
+from ampify.model.source import SourceFile
+from ampify.pipeline.rewriting import renewed, rewrite_file
+from ampify.pipeline.settling import failed
+from ampify.vendor import runtime_files, vendor_outcomes
+
+OUT_OF_REACH = ("AMP113", "runtime-copy-out-of-reach")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Outcomes and findings on files around the migrated ones."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def surround(migrated: Sequence[tuple[Path, SourceFile]], bounds: Iterable[Path], settings: Settings) -> Surroundings:
+    """What to change and to say for the sake of the `migrated` files, each with its real path.
+
+    Raises VendorConflict if the copy of the runtime that the settings ask for cannot be made.
+    """
+    nearest = nearest_declarations([(path, source.path) for path, source in migrated], bounds)
+    findings = [*declaration_findings(nearest, vendored=settings.vendor is not None)]
+    outcomes: list[Outcome] = []
+    if settings.vendor is not None:
+        outcomes += vendor_outcomes(Path(settings.root), settings.vendor, runtime_files())
+        findings += _out_of_reach(migrated, Path(settings.root, settings.import_root), settings.runtime_module)
+    wanted = [finding for finding in findings if settings.wants(finding.code)]
+    taken = {source.path for _, source in migrated}
+    for declared in nearest.declared:
+        path = declared.source.path
+        edits = tuple(edit for f in wanted if f.fix and f.anchor.path == path for edit in f.fix.edits)
+        if edits and path not in taken:
+            outcomes.append(_declare(declared, edits))
+    broken = tuple(failed(o.path, o.reason) for o in outcomes if o.status == "failed")
+    return Surroundings(tuple(outcomes), (*wanted, *broken))
+
+
+def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path, module: str) -> Iterator[Finding]:
+    """Scripts that, run by their path, would not find the copy of the runtime."""
+    for path, source in migrated:
+        folder = import_folder(path.parent)
+        if "__main__" in source.text and folder.resolve() != import_root.resolve():
+            message = f"run by its path, this script would not find `{module}`, which is imported from {import_root}/"
+            hint = "run it with `python -m`, set PYTHONPATH, or give --vendor a folder next to it"
+            yield Finding(*OUT_OF_REACH, line_anchor(source.path, 1), message, hint)
+
+
+def _declare(declared: Declared, edits: tuple[Edit, ...]) -> Outcome:
+    """The file with the runtime added, provided that it then lists what it did before and the runtime."""
+    source = declared.source
+    rewritten = rewrite_file((source, edits))
+    if rewritten.text is None:
+        return Outcome(source.path, "failed", source, reason=rewritten.failure)
+    after = read_declaration(renewed(source, rewritten.text))
+    if after is None or not after.lists_runtime or not after.names >= declared.declaration.names:
+        return Outcome(source.path, "failed", source, reason="the edited file would not list what it should")
+    return Outcome(source.path, "changed", source, rewritten.text)
