@@ -34,7 +34,8 @@ class Option:
 
 
 def _choice(*choices: str, unavailable: tuple[str, ...] = ()) -> Option:
-    words = f"one of {', '.join(choice for choice in choices if choice not in unavailable)}"
+    available = [choice for choice in choices if choice not in unavailable]
+    words = f"one of {', '.join(available)}" if len(available) > 1 else available[0]
     return Option(words, lambda value: value if value in choices else None, choices, unavailable)
 
 

@@ -79,9 +79,10 @@ def _directives(facts: FileFacts) -> Iterator[tuple[Anchor, re.Match[str]]]:
         return
     lines = (line.rstrip("\r\n") + "\n" for line in facts.lines)
     for token in generate_tokens(lambda: next(lines, "")):
-        directive = _DIRECTIVE.match(token.string) if token.type == COMMENT else None
+        directive = _DIRECTIVE.search(token.string) if token.type == COMMENT else None
         if directive:
-            yield Anchor(facts.path, *token.start, *token.end, "comment"), directive
+            line, column = token.start
+            yield Anchor(facts.path, line, column + directive.start(), *token.end, "comment"), directive
 
 
 def _unused(silence: Silence, findings: tuple[Finding, ...]) -> Finding | None:
