@@ -1,0 +1,93 @@
+"""Decides on bytes alone, before anything is parsed, which files can matter to a training loop.
+
+Taking a file too many costs time; missing one would make the analysis wrong. So every test here errs on the side of
+taking it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Final
+
+from ampify.discover.imports import ImportGraph, import_graph
+
+# A word, and the pattern that must fit around one of its places: searching for plain bytes is many times faster than
+# for a pattern, so the pattern only ever sees a few bytes.
+_SEEDS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
+    # As an attribute, or by name for getattr. The bare word is mostly prose: "backward (and forward)".
+    (b"backward", re.compile(rb"\.[\s\\]*backward\b|[\"']backward[\"']")),
+    (
+        b"autograd",
+        re.compile(rb"\bautograd[\s\\]*\.[\s\\]*grad\b|\bautograd[\s\\]+(import|as)\b|import[\s\\(]+autograd\b"),
+    ),
+    (b"amp.", re.compile(rb"\bamp\.")),
+    (b".amp", re.compile(rb"\.amp\b")),
+    (b"import amp", re.compile(rb"\bimport amp\b")),
+    (b"ampify_runtime", re.compile(rb"ampify_runtime")),
+    (b"apex", re.compile(rb"\bapex\b")),
+    (b"GradScaler", re.compile(rb"GradScaler")),
+    (b"autocast", re.compile(rb"autocast")),
+    # Frameworks that run the loop themselves: their users write no backward, and are told why nothing is done.
+    (b"training_step", re.compile(rb"\btraining_step\b")),
+    (b"Trainer", re.compile(rb"Trainer\b")),
+    (b"lightning", re.compile(rb"\b(pytorch_)?lightning\b")),
+    (b"accelerate", re.compile(rb"\b(import|from)[\s\\]+accelerate\b")),
+    (b"deepspeed", re.compile(rb"\bdeepspeed\b")),
+    (b"fastai", re.compile(rb"\bfastai\b")),
+)
+# How many bytes around a word its pattern gets to see.
+_CONTEXT: Final = 24
+
+# What a file that builds, moves, stores or hands on a model, an optimizer or their options will mention.
+_TOPICS: Final = re.compile(
+    rb"torch|optim|[Mm]odel|Module|parameters|state_dict|checkpoint|cuda|device|[Ll]oss|[Gg]rad|sched|criterion"
+    rb"|argparse|add_argument|Namespace|[Cc]onfig|[Tt]rain|\.step\b"
+)
+
+
+def relevant(files: Mapping[str, bytes]) -> set[str]:
+    """Those of `files` (contents by the names to show) that can matter to a training loop.
+
+    These are the files that hold a backward pass, mixed-precision code or a framework's training loop; all that import
+    them, at any remove; and what those import in turn, save branches of the import tree where no file has to do with
+    models, optimizers or options.
+    """
+    seeds = {name for name, content in files.items() if _is_seed(content)}
+    if not seeds:
+        return seeds
+    graph = import_graph(files)
+    core = _closure(seeds, graph.importers)
+    used = _closure(core, graph.imports)
+    return core | _worth_following(core, used - core, graph, files)
+
+
+def _is_seed(content: bytes) -> bool:
+    return any(word in content and _fits(content, word, pattern) for word, pattern in _SEEDS)
+
+
+def _fits(content: bytes, word: bytes, pattern: re.Pattern[bytes]) -> bool:
+    place = content.find(word)
+    while place >= 0:
+        end = place + len(word)
+        if pattern.search(content[max(0, place - _CONTEXT) : end + _CONTEXT]):
+            return True
+        place = content.find(word, end)
+    return False
+
+
+def _worth_following(core: Set[str], used: Set[str], graph: ImportGraph, files: Mapping[str, bytes]) -> set[str]:
+    """Those of `used` that the core imports directly, that speak of training, or that lead to one that does."""
+    speaking = {name for name in used if _TOPICS.search(files[name])}
+    direct = {name for importer in core for name in graph.imports(importer)} & used
+    return direct | (_closure(speaking, graph.importers) & used)
+
+
+def _closure(start: Set[str], successors: Callable[[str], Iterable[str]]) -> set[str]:
+    reached = set(start)
+    waiting = list(start)
+    while waiting:
+        new = set(successors(waiting.pop())) - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
