@@ -1,0 +1,49 @@
+"""Runs the command line over a folder in a process of its own, and reads its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TIME_LIMIT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one run of the command line gave."""
+
+    status: int
+    report: dict[str, Any]
+    stderr: str
+
+    def paths(self, status: str) -> tuple[str, ...]:
+        """The files that the report gives this status."""
+        return tuple(file["path"] for file in self.report["files"] if file["status"] == status)
+
+
+def ampify(folder: Path, *options: str) -> Answer:
+    """The answer of `python -m ampify . --format json` with `options`, run in `folder`."""
+    command = [sys.executable, "-m", "ampify", ".", "--format", "json", *options]
+    done = subprocess.run(
+        command, cwd=folder, env=python_environment(), capture_output=True, timeout=TIME_LIMIT, check=False
+    )
+    stderr = done.stderr.decode("utf-8", "replace")
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        raise AssertionError(
+            f"no JSON from {' '.join(command[1:])} in {folder}: exit {done.returncode}\n{stderr}"
+        ) from None
+    return Answer(done.returncode, report, stderr)
+
+
+def python_environment() -> dict[str, str]:
+    """The environment in which both packages are found as they are here, whatever is installed."""
+    path = os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "runtime")))
+    return os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
