@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
+from pathspec import GitIgnoreSpec, RegexPattern
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Lines in the language of `.gitignore`, and whether each of them ignores or takes back; the last to fit decides."""
+
+    lines: tuple[tuple[re.Pattern[str], bool], ...]
+
+    def verdict(self, path: str) -> bool | None:
+        """Whether the entry at `path` is ignored; None if no pattern speaks of it. A folder's path ends in `/`.
+
+        Only patterns that fit the entry itself count. pathspec's also fit all below a folder they name; but what is
+        below an ignored folder is never looked at, and a folder that is taken back does not take its content along.
+        """
+        return next((ignore for regex, ignore in reversed(self.lines) if _fits_itself(regex, path)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +30,11 @@ class Layer:
     """The patterns of one ignore file; `folder` is the absolute folder, with a final `/`, that they are relative to."""
 
     folder: str
-    spec: GitIgnoreSpec
+    patterns: Patterns
 
     def verdict(self, path: str) -> bool | None:
-        """Whether `path` is ignored; None if no pattern speaks of it. A folder's path ends in `/`."""
-        return self.spec.check_file(path[len(self.folder) :]).include
+        """What the patterns say of the absolute `path`."""
+        return self.patterns.verdict(path[len(self.folder) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +78,26 @@ def as_folder(path: Path) -> str:
     return path.as_posix().rstrip("/") + "/"
 
 
-def compile_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
-    """The patterns as one matcher; a line that is no pattern counts for nothing, as in git."""
-    return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
+def compile_patterns(lines: Iterable[str]) -> Patterns:
+    """The patterns in `lines`; one that is no pattern counts for nothing, as in git."""
+    return Patterns(tuple(pattern for line in lines for pattern in _compiled(line)))
 
 
-def _is_pattern(line: str) -> bool:
+def _compiled(line: str) -> Iterator[tuple[re.Pattern[str], bool]]:
     try:
-        GitIgnoreSpec.from_lines([line])
+        patterns = GitIgnoreSpec.from_lines([line]).patterns
     except ValueError:
-        return False
-    return True
+        return
+    for pattern in patterns:
+        # Comments and empty lines are patterns without an expression.
+        if isinstance(pattern, RegexPattern) and pattern.regex is not None and pattern.include is not None:
+            yield pattern.regex, pattern.include
+
+
+def _fits_itself(regex: re.Pattern[str], path: str) -> bool:
+    # The only group of pathspec's expressions is the `/` after the folder that the pattern names.
+    match = regex.match(path)
+    return match is not None and (not match.lastindex or match.end(match.lastindex) == len(path))
 
 
 def _layer(folder: Path, file: Path) -> Layer | None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pathspec import GitIgnoreSpec
-
-from ampify.discover.ignoring import Ignoring, as_folder, compile_patterns, ignoring_above
+from ampify.discover.ignoring import Ignoring, Patterns, as_folder, compile_patterns, ignoring_above
 
 SUFFIXES: Final = (".py",)
 # Folders that hold no code of the project itself: of version control, tools, and what was installed or built.
@@ -91,7 +89,7 @@ def _without_duplicates(found: Sequence[_Found]) -> tuple[tuple[Path, str], ...]
     return tuple(files.items())
 
 
-def _named(path: Path, excluded: GitIgnoreSpec) -> Iterator[_Found]:
+def _named(path: Path, excluded: Patterns) -> Iterator[_Found]:
     real = path.resolve()
     display = "" if path == Path() else path.as_posix()
     if not real.is_dir():
@@ -106,7 +104,7 @@ def _order(entry: _Found) -> tuple[bool, list[str]]:
     return (entry.linked, entry.display.split("/"))
 
 
-def _walk(top: _Folder, excluded: GitIgnoreSpec) -> Iterator[_Found]:
+def _walk(top: _Folder, excluded: Patterns) -> Iterator[_Found]:
     waiting = [top]
     while waiting:
         folder = waiting.pop()
@@ -128,7 +126,7 @@ def _walk(top: _Folder, excluded: GitIgnoreSpec) -> Iterator[_Found]:
                 yield _Found(target, here.named(entry.name), linked=True)
 
 
-def _ruled_out(entry: os.DirEntry[str], folder: _Folder, top: _Folder, excluded: GitIgnoreSpec) -> bool:
+def _ruled_out(entry: os.DirEntry[str], folder: _Folder, top: _Folder, excluded: Patterns) -> bool:
     is_folder = entry.is_dir(follow_symlinks=False)
     if is_folder and _is_foreign(entry):
         return True
@@ -136,10 +134,10 @@ def _ruled_out(entry: os.DirEntry[str], folder: _Folder, top: _Folder, excluded:
         return True
     end = "/" if is_folder else ""
     path = as_folder(folder.real) + entry.name + end
-    return (
+    return bool(
         folder.ignoring.ignores(path)
-        or excluded.match_file(folder.named(entry.name) + end)
-        or excluded.match_file(path.removeprefix(as_folder(top.real)))
+        or excluded.verdict(folder.named(entry.name) + end)
+        or excluded.verdict(path.removeprefix(as_folder(top.real)))
     )
 
 
