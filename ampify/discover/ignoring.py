@@ -12,7 +12,7 @@ from pathspec import GitIgnoreSpec, RegexPattern
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Lines in the language of `.gitignore`, and whether each of them ignores or takes back; the last to fit decides."""
+    """Lines in the language of `.gitignore`, and whether each ignores or takes back; the last to fit decides."""
 
     lines: tuple[tuple[re.Pattern[str], bool], ...]
 
@@ -96,8 +96,8 @@ def _compiled(line: str) -> Iterator[tuple[re.Pattern[str], bool]]:
 
 def _fits_itself(regex: re.Pattern[str], path: str) -> bool:
     # The only group of pathspec's expressions is the `/` after the folder that the pattern names.
-    match = regex.match(path)
-    return match is not None and (not match.lastindex or match.end(match.lastindex) == len(path))
+    ends = (match.end(match.lastindex) if match.lastindex else len(path) for match in regex.finditer(path))
+    return len(path) in ends
 
 
 def _layer(folder: Path, file: Path) -> Layer | None:
