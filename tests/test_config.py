@@ -92,7 +92,9 @@ def test_the_nearest_table_above_the_common_folder_holds(tmp_path: Path) -> None
     assert options("a/b/train.py", "other.py").settings.jobs == 1
 
 
-@pytest.mark.parametrize("text", ["[project]\nname = 'ampify-user'\n", "[tool.black]\nline-length = 3\n", "not = = toml\n"])
+@pytest.mark.parametrize(
+    "text", ["[project]\nname = 'ampify-user'\n", "[tool.black]\nline-length = 3\n", "not = = toml\n"]
+)
 def test_a_pyproject_without_the_table_is_passed_over(tmp_path: Path, text: str) -> None:
     preset(tmp_path, "jobs = 4")
     (tmp_path / "sub").mkdir()

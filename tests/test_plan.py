@@ -52,7 +52,9 @@ def a_site(anchor: Anchor, kind: SiteKind = "backward", loop: str | None = "a", 
     return Site(kind, anchor, loop, training)
 
 
-def a_fix(anchor: Anchor, code: str = "AMP201", loop: str | None = "a", edit: Edit | None = None, **more: str) -> Finding:
+def a_fix(
+    anchor: Anchor, code: str = "AMP201", loop: str | None = "a", edit: Edit | None = None, **more: str
+) -> Finding:
     fix = Fix((edit or Wrap(anchor, "with scaled:"),), group=loop, **more)  # type: ignore[arg-type]
     return Finding(code, "unscaled-backward", anchor, "it is not scaled", fix=fix, loop=loop)
 
@@ -62,7 +64,9 @@ def a_refusal(anchor: Anchor, code: str = "AMP204", loop: str | None = "a") -> F
 
 
 def a_project(
-    files: dict[str, str] | str = TRAIN, loops: Iterable[TrainingLoop] | None = None, sites: Iterable[Site] | None = None
+    files: dict[str, str] | str = TRAIN,
+    loops: Iterable[TrainingLoop] | None = None,
+    sites: Iterable[Site] | None = None,
 ) -> Project:
     texts = {"train.py": files} if isinstance(files, str) else files
     found = (a_loop(),) if loops is None else tuple(loops)

@@ -42,23 +42,26 @@ def key_line(lines: list[str], within: range, key: str) -> int | None:
 
 
 def read_array(text: str, start: int) -> TomlArray | None:
-    """The array whose bracket opens first at or after offset `start`; None if it is not a flat one of strings."""
+    """The array whose bracket opens first at or after offset `start`, with the strings that are its own elements.
+
+    None if it does not end.
+    """
     strings: list[tuple[int, int]] = []
     comma: int | None = None
-    opened = False
+    depth = 0
     for token in _TOKEN.finditer(text, start):
         kind = token[0][0]
-        if kind == "[" and not opened:
-            opened = True
-        elif kind == "]" and opened:
+        if kind in "[{":
+            depth += 1
+        elif kind == "]" and depth == 1:
             return TomlArray(tuple(strings), comma, token.start())
-        elif kind in "\"'" and opened:
+        elif kind in "]}":
+            depth -= 1
+        elif kind in "\"'" and depth == 1:
             strings.append(token.span())
             comma = None
-        elif kind == ",":
+        elif kind == "," and depth == 1 and comma is None:
             comma = token.start()
-        elif kind != "#":
-            return None
     return None
 
 

@@ -1,6 +1,7 @@
 """Names the stages in order: discover, source, index, rules, plan, rewrite, gate, and what surrounds the result."""
 
-from ampify.pipeline.reading import MissingPath
-from ampify.pipeline.running import run, run_text, write
+from ampify.pipeline.problems import PROBLEMS, describe
+from ampify.pipeline.running import run, run_text
+from ampify.pipeline.writing import undo, write
 
-__all__ = ["MissingPath", "run", "run_text", "write"]
+__all__ = ["PROBLEMS", "describe", "run", "run_text", "undo", "write"]

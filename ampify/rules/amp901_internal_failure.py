@@ -1,4 +1,4 @@
-"""ampify failed at a file, and put back everything that belongs to the change.
+"""A file could not be changed, through a fault of ampify.
 
 What it does
 ------------
