@@ -36,7 +36,8 @@ def test_defaults() -> None:
     assert (settings.target, settings.opt_level, settings.dtype, settings.vendor) == ("runtime", "O1", "float16", None)
     assert settings.jobs >= 1
     assert settings.cache
-    assert not (settings.add_flag or settings.unsafe or settings.select or settings.ignore or settings.exclude)
+    assert (settings.add_flag, settings.unsafe) == (False, False)
+    assert (settings.select, settings.ignore, settings.exclude) == ((), (), ())
 
 
 def test_every_key_can_be_preset(tmp_path: Path) -> None:
