@@ -148,8 +148,9 @@ class Calls:
         named = {p.name for p in scope.parameters if p.kind in ("positional", "keyword")}
         for name in sorted(named & set(keywords)):
             flow.store.add(frame, name, keywords[name])
+        taken = {p.name for p in places[: len(given)]} | set(keywords)
         for parameter in scope.parameters:
-            if parameter.default is not None and frame.outer is not None:
+            if parameter.default is not None and frame.outer is not None and parameter.name not in taken:
                 flow.store.add(frame, parameter.name, flow.evaluate(parameter.default, frame.outer))
             if parameter.kind == "star" and rest:
                 fields = {f"[{i}]": values for i, values in enumerate(rest)}
@@ -360,8 +361,7 @@ class Calls:
         for values in [*positional, *keywords.values()]:
             self.callback(values, frame, call)
         carried = flowing(self, positional, keywords)
-        origin = owner.dotted if isinstance(owner, Instance) else type(owner).__name__
-        result = flow.make(Instance, place, frame.sites, None, f"{origin}().{name}"[:200])
+        result = flow.make(Instance, place, frame.sites, None, f".{name}")
         flow.created.setdefault(result, (frame, call))
         if has_parameters(positional, keywords):
             flow.store.add(result, "params", first(positional, keywords, "params"))

@@ -88,6 +88,8 @@ class Classes:
         """What `owner.name` may be; `called` asks for methods of external objects as well."""
         flow = self.flow
         match owner:
+            case External() if owner.dotted.count(".") >= DEPTH:
+                return frozenset((owner,))
             case External():
                 return flow.one(External, catalog.canonical(f"{owner.dotted}.{name}"))
             case ModuleValue():

@@ -214,7 +214,8 @@ class _Extraction:
                 keywords = tuple((k.arg, read(k.value)) for k in node.keywords)
                 return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
             case ast.Constant():
-                value = node.value if isinstance(node.value, str | int | float | bool) else None
+                known = isinstance(node.value, str | int | float | bool) or node.value is None
+                value = node.value if known else repr(node.value)
                 return f.Constant(span, value)
             case ast.Tuple() | ast.List() | ast.Set():
                 return f.Elements(span, _kind(node), tuple(map(read, node.elts)))

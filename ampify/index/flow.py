@@ -216,9 +216,7 @@ class Flow:
         home = self.home(frame, name)
         scope = self.scope(home)
         if name in scope.bound or name in scope.outer or "@" in name:
-            values = self.store.read(home, name, self.reader)
-            if values or scope.kind != "module":
-                return values
+            return self.store.read(home, name, self.reader)
         values = self.store.read(home, name, self.reader)
         return values | self.starred(home, name, seen or frozenset())
 
@@ -286,7 +284,7 @@ class Flow:
             elif isinstance(value, Derived | Parameters | Opaque | State):
                 found |= self.store.read(value, key, self.reader) or frozenset((value,))
             elif isinstance(value, External):
-                found |= self.one(External, f"{value.dotted}.*")
+                found |= self.classes.attribute(value, "*", called=False)
             else:
                 found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
                 if isinstance(value, Instance) and value.cls is None:
@@ -316,6 +314,8 @@ class Flow:
             case f.Call():
                 return self.calls.call(expr, frame)
             case f.Constant():
+                if expr.value is None:
+                    return self.one(External, "None")
                 return self.one(Text, expr.value) if isinstance(expr.value, str) else NOTHING
             case f.Elements():
                 return self.display(expr, frame)

@@ -1,0 +1,353 @@
+"""Assembles one training loop from its events: what each site is, and how the code there names what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from ampify import catalog
+from ampify.index import obstacles as find
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.grouping import Groups
+from ampify.index.names import Names, Spot
+from ampify.index.placing import Ingredients, Placing
+from ampify.index.states import States
+from ampify.index.syntax import in_order, path_to
+from ampify.index.trace import Trace
+from ampify.index.values import Container, Derived, Parameters, Value, Values
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Initialize, Obstacle, TrainingLoop
+
+SCALED_NAMES = ("scaled_loss", "amp_scaled_loss", "ampify_scaled_loss")
+
+
+class Assembly:
+    """Builds loops; holds what they share."""
+
+    def __init__(self, flow: Flow, trace: Trace) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.entities = trace.classify.entities
+        self.names = Names(flow, self.entities)
+        self.placing = Placing(flow, self.names)
+        self.states = States(flow)
+
+    def loop(
+        self, backwards: tuple[Event, ...], optimizers: frozenset[Value], related: tuple[Event, ...]
+    ) -> tuple[TrainingLoop, list[Obstacle]]:
+        """The loop of these events, and all that forbids migrating it."""
+        first = min(e.anchor for e in backwards)
+        name = f"{first.path}:{first.line}"
+        models = self.models(backwards, optimizers)
+        obstacles = list(find.of_events(related, name))
+        obstacles += find.of_files(self.flow.files, {e.anchor.path for e in related}, name)
+        obstacles += self.gradient_reads(related, name)
+        obstacles += self.optional(backwards, related, name)
+        calls = []
+        for event in by_anchor(backwards):
+            call, trouble = self.backward(event, [e for e in backwards if e.anchor == event.anchor], name)
+            calls.append(call)
+            obstacles += trouble
+            obstacles += self.strangers(event, name)
+        initializes, trouble = self.initializes(backwards, optimizers, models, related, name)
+        obstacles += trouble
+        if self.trace.exhausted or self.flow.exhausted:
+            obstacles.append(Obstacle("analysis-budget", first, "", loop=name))
+        found = TrainingLoop(
+            id=name,
+            anchor=first,
+            models=tuple(dict.fromkeys(m for i in initializes for m in i.models)),
+            optimizers=tuple(dict.fromkeys(o for i in initializes for o in i.optimizers)),
+            backward_calls=tuple(calls),
+            initializes=initializes,
+            clips=tuple(self.clip(e, optimizers) for e in by_anchor(related, "clip")),
+            saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
+            loads=tuple(self.states.load(e) for e in by_anchor(related, "load")),
+            cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
+            late_wraps=tuple(self.late_wraps(related)),
+        )
+        return found, obstacles
+
+    # Models and places
+
+    def models(self, backwards: Iterable[Event], optimizers: frozenset[Value]) -> frozenset[Value]:
+        """What is trained: the modules whose parameters the optimizers hold, else those the losses come from."""
+        found = frozenset(m for o in optimizers for m in self.entities.trained(o))
+        if not found:
+            found = frozenset(
+                m for e in backwards for v in e.values if isinstance(v, Derived) for m in self.entities.modules(frozenset((v,)))
+            )
+        return frozenset(m for m in found if not self.entities.is_optimizer(m))
+
+    def initializes(
+        self,
+        backwards: tuple[Event, ...],
+        optimizers: frozenset[Value],
+        models: frozenset[Value],
+        related: tuple[Event, ...],
+        loop: str,
+    ) -> tuple[tuple[Initialize, ...], list[Obstacle]]:
+        """Where `amp.initialize` stands or goes, for every run that trains; each place once."""
+        found: dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize] = {}
+        trouble: list[Obstacle] = []
+        for root in sorted({e.root for e in backwards}):
+            for running in together([e for e in backwards if e.root == root]):
+                self.initialize(running, models, related, loop, found, trouble)
+        return tuple(sorted(found.values(), key=lambda i: i.anchor)), trouble
+
+    def initialize(
+        self,
+        running: list[Event],
+        models: frozenset[Value],
+        related: tuple[Event, ...],
+        loop: str,
+        found: dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize],
+        trouble: list[Obstacle],
+    ) -> None:
+        """Adds the places for backwards that run together."""
+        root = running[0].root
+        trained = frozenset(o for e in running for o in e.feeds)
+        present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
+        for event in present:
+            place = self.present(event)
+            found.setdefault((place.anchor, place.models, place.optimizers), place)
+        missing = trained - frozenset(v for e in present for v in e.values)
+        if not missing:
+            return
+        ours = frozenset(m for o in missing for m in self.entities.trained(o)) or models
+        placed = self.placing.place(self.ingredients(missing, ours, running, related, root))
+        if placed is None:
+            at = self.first_build(missing, related) or running[0]
+            detail = "" if ours else "the model it trains was not found"
+            trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
+            return
+        found.setdefault((placed[0].anchor, placed[0].models, placed[0].optimizers), placed[0])
+
+    def present(self, event: Event) -> Initialize:
+        statement = self.flow.files[event.frame.path].anchor(event.statement)
+        assert isinstance(event.node, f.Call)
+        facts = self.flow.files[event.frame.path]
+        given = [facts.text(a.span) for a in event.node.args[:2]]
+        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True)
+
+    @staticmethod
+    def first_build(optimizers: frozenset[Value], related: Iterable[Event]) -> Event | None:
+        builds = (e for e in related if e.kind == "build" and frozenset(e.values) & optimizers)
+        return min(builds, key=lambda e: e.number, default=None)
+
+    def ingredients(
+        self,
+        optimizers: frozenset[Value],
+        models: frozenset[Value],
+        backwards: list[Event],
+        related: tuple[Event, ...],
+        root: int,
+    ) -> Ingredients:
+        """What one run trains and what makes it ready; what it takes from a module it imports was built there."""
+        builds = []
+        for optimizer in sorted(optimizers, key=lambda v: v.number):
+            events = [e for e in related if e.kind == "build" and optimizer in e.values]
+            here = [e for e in events if e.root == root] or events
+            builds += here[:1]
+        first = min(e.number for e in backwards)
+        runs = {root, *(b.root for b in builds)}
+        moves = [e for e in related if e.kind == "move" and e.root in runs and frozenset(e.values) & models]
+        model_builds = [e for e in self.trace.events if e.kind == "build" and frozenset(e.values) & models]
+        return Ingredients(
+            optimizers,
+            models,
+            tuple(builds),
+            tuple(e for e in model_builds if e.root in runs),
+            tuple(m for m in moves if m.number < first),
+            tuple(backwards),
+            tuple(self.favoured(builds)),
+        )
+
+    def favoured(self, builds: Iterable[Event]) -> Iterator[str]:
+        """The model as the optimizer's constructor spells it: `x` of `x.parameters()`."""
+        for build in builds:
+            facts = self.flow.files[build.frame.path]
+            for node, _ in in_order(build.node):
+                if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
+                    yield facts.text(node.value.span)
+
+    # Sites
+
+    def backward(self, event: Event, events: list[Event], loop: str) -> tuple[BackwardCall, list[Obstacle]]:
+        """One backward call, as met in any number of runs."""
+        assert isinstance(event.node, f.Call)
+        facts = self.flow.files[event.frame.path]
+        loss = event.node.args[0] if event.detail == "function" and event.node.args else None
+        if loss is None and isinstance(event.node.func, f.Attribute):
+            loss = event.node.func.value
+        assert loss is not None
+        trouble: list[Obstacle] = []
+        whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
+        if not whole:
+            trouble.append(Obstacle("backward-in-expression", event.anchor, "", loop=loop))
+        texts = self.consumers(events, loop, trouble)
+        taken = facts.names
+        name = next((n for n in SCALED_NAMES if n not in taken or n == event.scaled), SCALED_NAMES[-1])
+        return (
+            BackwardCall(
+                call=event.anchor,
+                statement=facts.anchor(event.statement) if whole else None,
+                loss=facts.anchor(loss),
+                loss_text=facts.text(loss.span),
+                optimizers=texts,
+                scaled=event.scaled is not None,
+                scaled_name=name,
+            ),
+            trouble,
+        )
+
+    def consumers(self, events: list[Event], loop: str, trouble: list[Obstacle]) -> tuple[str, ...]:
+        """How the code at a backward names the optimizers whose step consumes it; () if it cannot name them.
+
+        The same place met in several runs must be nameable in each in the same way.
+        """
+        found: dict[tuple[str, ...], None] = {}
+        for event in events:
+            if not event.feeds:
+                continue
+            fed = self.narrowed(event)
+            favoured = [self.receiver(s) for s in event.feeds.values() if s.frame is event.frame]
+            chosen = self.names.cover(spot(event), fed, self.names.optimizers, favoured)
+            if chosen is None:
+                return ()
+            for expression in chosen:
+                if expression.optional and not self.guarded(event, expression.text):
+                    detail = f"{expression.text} may be None here"
+                    trouble.append(Obstacle("optional-optimizer", event.anchor, detail, loop=loop))
+            found[tuple(e.text for e in chosen)] = None
+        return next(iter(found)) if len(found) == 1 else ()
+
+    def strangers(self, event: Event, loop: str) -> Iterator[Obstacle]:
+        """A loss that comes from modules none of the fed optimizers holds: gradients are carried over by hand."""
+        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
+        held = [self.entities.trained(o) for o in event.feeds]
+        if source and held and all(held) and not any(h & source for h in held):
+            yield Obstacle("unresolved-optimizer", event.anchor, "its loss comes from another model", loop=loop)
+
+    def narrowed(self, event: Event) -> frozenset[Value]:
+        """The optimizers a backward feeds, less those whose modules its loss does not come from, where both are known."""
+        fed = frozenset(event.feeds)
+        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
+        unknown = not source or any(not self.entities.trained(o) for o in fed)
+        reached = frozenset(o for o in fed if self.entities.trained(o) & source)
+        return fed if unknown or not reached else reached
+
+    def receiver(self, step: Event) -> str:
+        assert isinstance(step.node, f.Call) and isinstance(step.node.func, f.Attribute)
+        return self.flow.files[step.frame.path].text(step.node.func.value.span)
+
+    def optional(self, backwards: tuple[Event, ...], related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
+        """Optimizers that exist only under a condition that their step stands under too, and a backward does not."""
+        for build in by_anchor(related, "build"):
+            if not frozenset(build.values) & frozenset(o for e in backwards for o in e.feeds):
+                continue
+            conditions = self.conditions(build)
+            for event in backwards:
+                for optimizer, step in event.feeds.items():
+                    shared = conditions & self.conditions(step) - self.conditions(event)
+                    if optimizer in build.values and shared:
+                        yield Obstacle("optional-optimizer", event.anchor, f"it exists only if {min(shared)}", loop=loop)
+
+    def conditions(self, event: Event) -> frozenset[str]:
+        """Texts of the tests that an event's statement stands under, in its own function."""
+        facts = self.flow.files[event.frame.path]
+        around = [block[i] for block, i in path_to(self.flow.scope(event.frame).body, event.statement.span)]
+        return frozenset(facts.text(s.test.span) for s in around if isinstance(s, f.Branch))
+
+    def guarded(self, event: Event, text: str) -> bool:
+        """Whether a condition around a statement mentions an expression."""
+        return any(text in condition for condition in self.conditions(event))
+
+    def gradient_reads(self, related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
+        for event in by_anchor(related, "grad_read"):
+            if event.detail == "other" and not self.only_checks(event):
+                yield Obstacle("input-gradient-read", event.anchor, "", loop=loop)
+
+    @staticmethod
+    def only_checks(event: Event) -> bool:
+        """Whether a gradient is only compared with None, or set."""
+        if event.parents and event.parents[-1].kind == "Compare":
+            return True
+        targets = event.statement.targets if isinstance(event.statement, f.Assign) else ()
+        return event.node in targets
+
+    def clip(self, event: Event, optimizers: frozenset[Value]) -> ClipCall:
+        """A clip, with the optimizer that holds just the parameters it clips, if one can be named."""
+        assert isinstance(event.node, f.Call)
+        facts = self.flow.files[event.frame.path]
+        clipped = self.exact(frozenset(event.values))
+        same = frozenset(o for o in optimizers if clipped and self.held(o) == clipped)
+        named = self.names.cover(spot(event), same, self.names.optimizers) if same else None
+        text = named[0].text if named and len(named) == 1 and not named[0].optional else None
+        return ClipCall(
+            call=event.anchor,
+            function=facts.anchor(event.node.func),
+            function_text=facts.text(event.node.func.span),
+            parameters=facts.anchor(event.node.args[0]),
+            optimizer=text,
+            right=event.detail == "master",
+        )
+
+    def held(self, optimizer: Value) -> frozenset[Value]:
+        """The modules whose parameters an optimizer was given, exactly as given: a part of a module is that part."""
+        return self.exact(self.flow.store.read(optimizer, "params", None))
+
+    def exact(self, values: Values) -> frozenset[Value]:
+        found: set[Value] = set()
+        stack, seen = list(values), set()
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value, Parameters):
+                found |= self.entities.unwrapped(value.of)
+            elif isinstance(value, Container):
+                stack.extend(self.flow.elements(frozenset((value,))))
+        return frozenset(found)
+
+    def cross_entropy(self, event: Event) -> BinaryCrossEntropy:
+        assert isinstance(event.node, f.Call)
+        facts = self.flow.files[event.frame.path]
+        return BinaryCrossEntropy(event.anchor, facts.anchor(event.node.func), facts.text(event.node.func.span))
+
+    @staticmethod
+    def late_wraps(related: Iterable[Event]) -> Iterator[Anchor]:
+        """Parallel wraps that come before the optimizer is built."""
+        events = list(related)
+        built = min((e.number for e in events if e.kind == "build"), default=0)
+        for event in by_anchor(events, "wrap"):
+            if event.number < max((e.number for e in events if e.kind == "build"), default=built):
+                yield event.anchor
+
+
+def together(events: list[Event]) -> list[list[Event]]:
+    """Backwards of one run, put together where they feed one optimizer or run in one loop statement."""
+    groups = Groups()
+    for event in events:
+        groups.merge([event, *event.feeds, *(event.loops or {event.frame})])
+    parts: dict[Hashable, list[Event]] = {}
+    for event in events:
+        parts.setdefault(groups.find(event), []).append(event)
+    return list(parts.values())
+
+
+def spot(event: Event) -> Spot:
+    """The place of an event."""
+    return Spot(event.frame, event.statement.span, event.stack)
+
+
+def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:
+    """The first event of a kind at each place, in the order of the text."""
+    found: dict[Anchor, Event] = {}
+    for event in events:
+        if event.kind == kind:
+            found.setdefault(event.anchor, event)
+    return [found[anchor] for anchor in sorted(found)]
+

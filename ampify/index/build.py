@@ -1,0 +1,81 @@
+"""The index: from the text of a project's files to its training loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ampify.index.extract import extract
+from ampify.index.flow import Flow
+from ampify.index.loops import Loops
+from ampify.index.syntax import statements
+from ampify.index.trace import Trace
+from ampify.model import facts as f
+from ampify.model.anchor import line_anchor
+from ampify.model.finding import Finding
+from ampify.model.project import Project
+from ampify.model.settings import Settings
+from ampify.model.source import SourceFile
+from ampify.source import UnreadableSource, explain_syntax_error
+
+
+def build_project(sources: Sequence[SourceFile], settings: Settings) -> Project:
+    """Reads files and finds the training loops across them; a file that does not parse becomes a finding."""
+    files: dict[str, f.FileFacts] = {}
+    unreadable: list[Finding] = []
+    for source in sorted(sources, key=lambda s: s.path):
+        try:
+            files[source.path] = extract(source.path, source.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unreadable.append(_finding(source.path, explain_syntax_error(source, error)))
+    flow = Flow(files)
+    flow.solve()
+    trace = Trace(flow)
+    trace.run()
+    loops = Loops(flow, trace)
+    loops.find()
+    importing = frozenset(p for p, facts in files.items() if _imports_amp(facts, settings.runtime_module))
+    names = {p: _amp_name(facts, p in importing, settings.runtime_module) for p, facts in files.items()}
+    return Project(
+        files=files,
+        loops=tuple(loops.loops),
+        sites=loops.sites(),
+        obstacles=tuple(loops.obstacles),
+        unreadable=tuple(unreadable),
+        amp_names=names,
+        imports_amp=importing,
+    )
+
+
+def _finding(path: str, reason: UnreadableSource) -> Finding:
+    name = UNREADABLE_NAMES.get(reason.code, "unreadable-file")
+    return Finding(reason.code, name, line_anchor(path, reason.line or 1), reason.message, reason.hint, refuses=True)
+
+
+UNREADABLE_NAMES = {
+    "AMP001": "unreadable-file",
+    "AMP002": "undecodable-file",
+    "AMP003": "syntax-error",
+    "AMP004": "newer-syntax",
+    "AMP005": "python-2-syntax",
+    "AMP006": "not-a-source-file",
+}
+
+
+def _amp_import(facts: f.FileFacts, module: str) -> str | None:
+    """The name that `from ampify_runtime import amp` binds at the top level, if it is there."""
+    for statement in statements(facts.scopes[0].body):
+        if isinstance(statement, f.Import):
+            for name in statement.names:
+                if name.module in (module, "ampify_runtime") and name.attribute == "amp":
+                    return name.bound
+    return None
+
+
+def _imports_amp(facts: f.FileFacts, module: str) -> bool:
+    return _amp_import(facts, module) is not None
+
+
+def _amp_name(facts: f.FileFacts, imported: bool, module: str) -> str:
+    if imported:
+        return _amp_import(facts, module) or "amp"
+    return next((n for n in ("amp", "ampify_amp") if n not in facts.names), "ampify_runtime_amp")

@@ -1,0 +1,353 @@
+"""Recognizes the events of training in the code of one frame: what an expression does to gradients and to state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify import catalog
+from ampify.index.entities import Entities
+from ampify.index.events import Event, EventKind
+from ampify.index.flow import Flow
+from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.values import (
+    NOTHING,
+    Derived,
+    External,
+    Frame,
+    FunctionValue,
+    Instance,
+    Opaque,
+    Parameters,
+    Place,
+    State,
+    Value,
+    Values,
+)
+from ampify.model import facts as f
+
+NAMES = (
+    frozenset(
+        """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
+        scale_loss dict optimizer_step DataParallel DistributedDataParallel DistributedDataParallelCPU compile script
+        convert_sync_batchnorm convert_syncbn_model""".split()
+    )
+    | catalog.CLIPS
+    | catalog.DEVICE_METHODS
+)
+# Words in the name of a receiver that tell its `step` is no optimizer's.
+NOT_OPTIMIZERS = ("sched", "lr", "env", "prof", "bar", "warmup", "sampler", "meter", "anneal", "timer", "game", "simulator")
+FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")
+
+
+class Classifier:
+    """Events of every frame, found once."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.entities = Entities(flow)
+        self._targets: dict[tuple[Frame, f.Span], dict[Frame, None]] = {}
+        for callee, sites in flow.callers.items():
+            for caller, span in sites:
+                self._targets.setdefault((caller, span), {})[callee] = None
+        self._optimizers = tuple(v for v in flow.created if self.entities.is_optimizer(v))
+        self.trained = frozenset(m for o in self._optimizers for m in self.entities.trained(o))
+        self._places: dict[Place, list[Instance]] = {}
+        for instance in flow.created:
+            if instance in self.trained or self.entities.is_optimizer(instance):
+                self._places.setdefault(instance.place, []).append(instance)
+        self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
+        self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
+        self._found: dict[Frame, dict[int, list[Event]]] = {}
+        self._loud = self._find_loud()
+
+    def loud(self, frame: Frame) -> bool:
+        """Whether running a frame, or anything it calls, makes an event."""
+        return frame in self._loud
+
+    def targets(self, call: f.Call, frame: Frame) -> tuple[Frame, ...]:
+        """The frames that a call enters."""
+        return tuple(self._targets.get((frame, call.span), ()))
+
+    def events(self, node: f.Expr, frame: Frame) -> list[Event]:
+        """What an expression itself does, its parts apart; stack and state are for the trace to fill in."""
+        if frame not in self._found:
+            found: dict[int, list[Event]] = {}
+            for candidate in self.candidates(frame):
+                events = list(self._events(candidate, frame))
+                if events:
+                    found[id(candidate)] = events
+            self._found[frame] = found
+        return self._found[frame].get(id(node), [])
+
+    def scales(self, context: f.Expr, frame: Frame) -> bool:
+        """Whether a `with` item is our `amp.scale_loss(...)`."""
+        return isinstance(context, f.Call) and any(
+            isinstance(v, External) and v.dotted.endswith("amp.scale_loss") for v in self.flow.evaluate(context.func, frame)
+        )
+
+    def candidates(self, frame: Frame) -> tuple[f.Expr, ...]:
+        """Expressions of a frame's scope that could be events, by their names."""
+        key = (frame.path, frame.scope)
+        if key not in self._candidates:
+            self._candidates[key] = tuple(self._find_candidates(frame))
+        return self._candidates[key]
+
+    def _find_candidates(self, frame: Frame) -> Iterator[f.Expr]:
+        for statement in statements(self.flow.scope(frame).body):
+            for expression in expressions(statement):
+                for node, _ in in_order(expression):
+                    if self._candidate(node, frame.path):
+                        yield node
+
+    def _candidate(self, node: f.Expr, path: str) -> bool:
+        match node:
+            case f.Attribute():
+                return node.attr == "grad"
+            case f.Mapping():
+                return True
+            case f.Call():
+                return self._has_bce or last_name(node.func) in NAMES or (path, node.span) in self._places
+        return False
+
+    def _find_loud(self) -> frozenset[Frame]:
+        loud = {frame for frame in self.flow.frames if self._is_loud(frame)}
+        stack = list(loud)
+        while stack:
+            for caller, _ in self.flow.callers.get(stack.pop(), ()):
+                if caller not in loud:
+                    loud.add(caller)
+                    stack.append(caller)
+        return frozenset(loud)
+
+    def _is_loud(self, frame: Frame) -> bool:
+        self.events(f.Constant((1, 0, 1, 0), None), frame)
+        return any(e.kind not in ("move",) or e.values for events in self._found[frame].values() for e in events)
+
+    # Recognition
+
+    def _events(self, node: f.Expr, frame: Frame) -> Iterator[Event]:
+        match node:
+            case f.Attribute():
+                yield from self._gradient(node, frame)
+            case f.Mapping():
+                states = self._states(node.values, frame)
+                if states:
+                    yield self._event("save", node, frame, states, "dict")
+            case f.Call():
+                built = [i for i in self._places.get((frame.path, node.span), ()) if i.sites == frame.sites]
+                if built:
+                    yield self._event("build", node, frame, tuple(built))
+                yield from self._call(node, frame)
+
+    def _event(
+        self, kind: EventKind, node: f.Expr, frame: Frame, values: tuple[Value, ...] = (), detail: str = ""
+    ) -> Event:
+        anchor = self.flow.files[frame.path].anchor(node)
+        nothing = f.Simple(node.span, "Pass", ())
+        return Event(kind, node, anchor, frame, nothing, (), frozenset(), 0, 0, values, detail=detail)
+
+    def _gradient(self, node: f.Attribute, frame: Frame) -> Iterator[Event]:
+        owners = self.flow.evaluate(node.value, frame)
+        if any(isinstance(o, External) for o in owners):
+            return
+        parameters = bool(owners) and all(self._is_parameter(o) for o in owners)
+        yield self._event("grad_read", node, frame, tuple(owners), "parameter" if parameters else "other")
+
+    def _is_parameter(self, value: Value) -> bool:
+        if isinstance(value, Parameters):
+            return True
+        if isinstance(value, Instance) and value.dotted in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+            return True
+        return isinstance(value, Opaque) and (self.entities.is_module(value.of) or self._is_parameter(value.of))
+
+    def _states(self, values: tuple[f.Expr, ...], frame: Frame) -> tuple[Value, ...]:
+        """Optimizers whose state is among these expressions."""
+        found: list[Value] = []
+        for value in values:
+            for state in self.flow.evaluate(value, frame):
+                if isinstance(state, State) and self.entities.is_optimizer(state.of):
+                    found.append(state.of)
+        return tuple(found)
+
+    def _call(self, node: f.Call, frame: Frame) -> Iterator[Event]:
+        callees = self.flow.calls.callee(node, frame)
+        name = last_name(node.func)
+        receivers = self.flow.evaluate(node.func.value, frame) if isinstance(node.func, f.Attribute) else NOTHING
+        inside = any(isinstance(c, FunctionValue) for c in callees)
+        handler = HANDLERS.get(name)
+        if handler is not None:
+            yield from handler(self, node, frame, receivers, callees, inside)
+        for callee in callees:
+            if isinstance(callee, External):
+                yield from self._external(callee.dotted, node, frame)
+            elif isinstance(callee, Instance) and callee.dotted in catalog.BCE_LOSSES:
+                yield self._event("cross_entropy", node, frame)
+                return
+
+    def _external(self, dotted: str, node: f.Call, frame: Frame) -> Iterator[Event]:
+        arguments = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+        if dotted in catalog.GRADIENT_FUNCTIONS:
+            yield self._event("autograd_grad", node, frame)
+        elif dotted in catalog.WRAPS:
+            modules = self.entities.modules(arguments)
+            yield self._event("wrap", node, frame, _ordered(modules))
+        elif dotted in catalog.SAME_MODULE or dotted.endswith("convert_syncbn_model"):
+            yield self._event("move", node, frame, _ordered(self.entities.modules(arguments)))
+        elif dotted in catalog.BINARY_CROSS_ENTROPY:
+            yield self._event("cross_entropy", node, frame)
+        elif dotted == "dict":
+            states = self._states(tuple(value for _, value in node.keywords), frame)
+            if states:
+                yield self._event("save", node, frame, states, "call")
+        elif dotted == "torch.save" and node.args:
+            states = self._states(node.args[:1], frame)
+            if states:
+                yield self._event("save", node, frame, states, "alone")
+            elif any(isinstance(v, State) for v in arguments):
+                yield self._event("save", node, frame, (), "model")
+        elif dotted.endswith("ampify_runtime.amp.initialize"):
+            given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
+            everything = frozenset().union(*given) if given else NOTHING
+            yield self._event("initialize", node, frame, self.entities.optimizers(everything))
+        elif dotted.rpartition(".")[2] == "optimizer_step":
+            yield self._event("unknown_step", node, frame, (), dotted)
+
+    # Methods, by name
+
+    def _backward(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        if any(isinstance(c, External) and c.dotted in catalog.BACKWARD_FUNCTIONS for c in callees):
+            tensors = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+            yield self._event("backward", node, frame, tuple(tensors), "function")
+        elif isinstance(node.func, f.Attribute) and not inside:
+            foreign = self._foreign(node, receivers)
+            yield self._event("backward", node, frame, tuple(receivers), "foreign" if foreign else "method")
+
+    def _foreign(self, node: f.Call, receivers: Values) -> bool:
+        """Whether `x.backward(...)` is some object's own idea of a backward, not a tensor's."""
+        assert isinstance(node.func, f.Attribute)
+        name = last_name(node.func.value).lower()
+        if any(self.entities.is_optimizer(r) or isinstance(r, External) for r in receivers):
+            return True
+        tensor = any(isinstance(r, Derived) for r in receivers)
+        return bool(node.args) and not tensor and any(word in name for word in FOREIGN)
+
+    def _step(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        optimizers = self.entities.optimizers(receivers)
+        given = [v for v in (*node.args, *(v for _, v in node.keywords)) if not is_none(v)]
+        if optimizers:
+            yield self._event("step", node, frame, optimizers, "closure" if given else "")
+        elif not inside and not given and self._may_be_optimizer(node, receivers):
+            yield self._event("unknown_step", node, frame, (), trail(receivers))
+
+    def _may_be_optimizer(self, node: f.Call, receivers: Values) -> bool:
+        if not isinstance(node.func, f.Attribute):
+            return False
+        name = last_name(node.func.value).lower()
+        if "optim" in name:
+            return True
+        if any(word in name for word in NOT_OPTIMIZERS):
+            return False
+        for receiver in receivers:
+            if isinstance(receiver, Instance) and receiver.cls is None:
+                holds = self.flow.store.read(receiver, "params", None)
+                if catalog.is_scheduler(receiver.dotted) or self.entities.optimizers(holds):
+                    return False
+                if not any(isinstance(v, Parameters) for v in holds):
+                    return False
+        return True
+
+    def _zero_grad(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        if inside:
+            return
+        optimizers = set(self.entities.optimizers(receivers))
+        modules = self.entities.modules(receivers)
+        for optimizer in self._optimizers:
+            trained = self.entities.trained(optimizer)
+            if trained and trained <= modules:
+                optimizers.add(optimizer)
+        yield self._event("zero_grad", node, frame, _ordered(frozenset(optimizers)))
+
+    def _clip(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        if not inside and node.args:
+            values = self.flow.evaluate(node.args[0], frame)
+            master = any(isinstance(v, Instance) and v.dotted.endswith("amp.master_params") for v in values)
+            yield self._event("clip", node, frame, tuple(values), "master" if master else "")
+
+    def _state_dict(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        optimizers = self.entities.optimizers(receivers)
+        if optimizers:
+            yield self._event("save", node, frame, optimizers, "state")
+
+    def _load_state_dict(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        optimizers = self.entities.optimizers(receivers)
+        if optimizers:
+            yield self._event("load", node, frame, optimizers)
+
+    def _move(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        if inside:
+            return
+        tensors = all(isinstance(r, Derived) for r in receivers)
+        modules = self.entities.modules(receivers) & self.trained if receivers and not tensors else frozenset()
+        if modules and not any(isinstance(r, Derived) for r in receivers):
+            yield self._event("move", node, frame, _ordered(modules))
+        kind: EventKind | None = {"half": "half", "bfloat16": "half", "double": "double"}.get(last_name(node.func))  # type: ignore[assignment]
+        if kind == "half" or (kind == "double" and modules):
+            yield self._event(kind, node, frame, _ordered(modules))
+
+
+def last_name(expr: f.Expr) -> str:
+    """The last identifier of a dotted expression, "" if it is none."""
+    match expr:
+        case f.Name():
+            return expr.id.partition("@")[0]
+        case f.Attribute():
+            return expr.attr
+        case f.Subscript():
+            return last_name(expr.value)
+        case f.Call():
+            return last_name(expr.func)
+    return ""
+
+
+def is_none(expr: f.Expr) -> bool:
+    """Whether an expression is the constant None."""
+    return isinstance(expr, f.Constant) and expr.value is None
+
+
+def trail(values: Values) -> str:
+    """Where the trail of an unknown value ends, in words."""
+    for value in values:
+        if isinstance(value, Opaque):
+            return f"{value.name!r} is not set anywhere in the files given"
+        if isinstance(value, Instance) and value.cls is None:
+            return f"what {value.dotted.lstrip('.')}() returns is not known"
+    return "nothing in the files given assigns it"
+
+
+def _ordered(values: frozenset[Value]) -> tuple[Value, ...]:
+    return tuple(sorted(values, key=lambda v: v.number))
+
+
+HANDLERS = {
+    "backward": Classifier._backward,
+    "step": Classifier._step,
+    "zero_grad": Classifier._zero_grad,
+    "state_dict": Classifier._state_dict,
+    "load_state_dict": Classifier._load_state_dict,
+    **{name: Classifier._clip for name in catalog.CLIPS},
+    **{name: Classifier._move for name in (*catalog.DEVICE_METHODS, "half", "bfloat16")},
+}

@@ -1,0 +1,161 @@
+"""What the objects of the flow are to training: optimizers, modules, and which optimizer trains which module."""
+
+from __future__ import annotations
+
+from ampify import catalog
+from ampify.index.flow import Flow
+from ampify.index.values import (
+    Container,
+    Derived,
+    External,
+    Instance,
+    Opaque,
+    Parameters,
+    Value,
+    Values,
+)
+
+
+class Entities:
+    """Answers from a solved flow."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self._owners: dict[Value, frozenset[Value]] = {}
+        self._holders = self._find_holders()
+
+    # Optimizers
+
+    def is_optimizer(self, value: Value) -> bool:
+        """Whether a value is certainly an optimizer of torch."""
+        if not isinstance(value, Instance):
+            return False
+        if value.cls is not None:
+            return self.flow.classes.is_optimizer(value.cls)
+        return catalog.is_optimizer_class(value.dotted)
+
+    def optimizers(self, values: Values) -> tuple[Value, ...]:
+        """The optimizers among values, in order of creation; those in a list count too."""
+        found = {v for v in values if self.is_optimizer(v)}
+        for value in values:
+            if isinstance(value, Container):
+                found.update(v for v in self.flow.elements(frozenset((value,))) if self.is_optimizer(v))
+        return tuple(sorted(found, key=lambda v: v.number))
+
+    def trained(self, optimizer: Value) -> frozenset[Value]:
+        """The outermost modules whose parameters an optimizer was given; empty if that is not known."""
+        if optimizer not in self._owners:
+            owners: set[Value] = set()
+            for module in self._parameter_owners(self.flow.store.read(optimizer, "params", None), set()):
+                owners |= self.outermost(module)
+            self._owners[optimizer] = frozenset(owners)
+        return self._owners[optimizer]
+
+    def _parameter_owners(self, values: Values, seen: set[Value]) -> set[Value]:
+        found: set[Value] = set()
+        for value in values:
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value, Parameters):
+                found |= self.unwrapped(value.of)
+            elif isinstance(value, Container):
+                found |= self._parameter_owners(self.flow.elements(frozenset((value,))), seen)
+            elif isinstance(value, Instance) and self.is_module(value):
+                found |= self.unwrapped(value)
+        return found
+
+    # Modules
+
+    def is_module(self, value: Value) -> bool:
+        """Whether a value is a module of torch by its class."""
+        if not isinstance(value, Instance):
+            return False
+        if value.cls is not None:
+            return self.flow.classes.is_module(value.cls)
+        return catalog.is_module_class(value.dotted) or value.dotted in catalog.WRAPS
+
+    def is_wrap(self, value: Value) -> bool:
+        """Whether a value is a parallel wrapper around a module."""
+        return isinstance(value, Instance) and value.dotted in catalog.WRAPS
+
+    def unwrapped(self, value: Value) -> frozenset[Value]:
+        """The modules inside parallel wrappers; anything else is itself."""
+        found: set[Value] = set()
+        stack, seen = [value], set()
+        while stack:
+            current = stack.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if isinstance(current, Parameters):
+                stack.append(current.of)
+            elif self.is_wrap(current):
+                stack.extend(self.flow.store.read(current, "wrapped", None))
+            elif isinstance(current, Opaque) and current.name == "module":
+                stack.append(current.of)
+            elif not isinstance(current, External):
+                found.add(current)
+        return frozenset(found)
+
+    def outermost(self, module: Value) -> frozenset[Value]:
+        """The modules that hold `module` as a part and are no part themselves."""
+        found: set[Value] = set()
+        stack, seen = [module], set()
+        while stack:
+            current = stack.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if isinstance(current, Instance) and self.trains(current):
+                found.add(current)
+                continue
+            holders = self._holders.get(current, frozenset())
+            if isinstance(current, Opaque) and self.is_module(current.of):
+                holders |= {current.of}
+            if holders - seen:
+                stack.extend(holders)
+            elif not holders:
+                found.add(current)
+        return frozenset(found or {module})
+
+    def modules(self, values: Values) -> frozenset[Value]:
+        """The outermost modules behind values: modules themselves, their parameters, tensors computed by them."""
+        found: set[Value] = set()
+        for value in values:
+            if isinstance(value, Parameters | Derived):
+                value = value.of
+            for inner in self.unwrapped(value):
+                if isinstance(inner, Instance | Opaque):
+                    found |= self.outermost(inner)
+        return frozenset(found)
+
+    def _find_holders(self) -> dict[Value, frozenset[Value]]:
+        """Which modules have which objects in their fields. A class that owns an optimizer trains: it is no module."""
+        found: dict[Value, set[Value]] = {}
+        for holder in self.flow.created:
+            if not self.is_module(holder) or self.is_wrap(holder) or self.trains(holder):
+                continue
+            for name in self.flow.store.fields(holder):
+                if name == "params":
+                    continue
+                for value in self._contained(self.flow.store.read(holder, name, None)):
+                    if isinstance(value, Instance) and value is not holder:
+                        found.setdefault(value, set()).add(holder)
+        return {value: frozenset(holders) for value, holders in found.items()}
+
+    def trains(self, holder: Value) -> bool:
+        """Whether an object owns an optimizer: it trains, whatever else it is, and is no part of another module."""
+        return any(
+            self.optimizers(self.flow.store.read(holder, name, None))
+            for name in self.flow.store.fields(holder)
+            if name != "params"
+        )
+
+    def _contained(self, values: Values) -> set[Value]:
+        found: set[Value] = set()
+        for value in values:
+            found.add(value)
+            if isinstance(value, Container):
+                found |= self.flow.elements(frozenset((value,)))
+        return found

@@ -1,0 +1,57 @@
+"""Events of a training run, as the trace meets them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ampify.index.values import Frame, Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+
+EventKind: TypeAlias = Literal[
+    "backward",
+    "step",
+    "unknown_step",
+    "zero_grad",
+    "clip",
+    "grad_read",
+    "autograd_grad",
+    "build",
+    "move",
+    "wrap",
+    "save",
+    "load",
+    "initialize",
+    "cross_entropy",
+    "scheduler",
+    "half",
+    "double",
+]
+Stack: TypeAlias = tuple[tuple[Frame, f.Span], ...]
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One place met once on a run. `stack` holds, outermost first, each frame and the statement it was at; `loops` the
+    `for` and `while` statements under way; `live` the backward events whose gradients are still there; `values` what
+    it acts on; `root` the number of the run; `number` its place in the order of all events."""
+
+    kind: EventKind
+    node: f.Expr
+    anchor: Anchor
+    frame: Frame
+    statement: f.Stmt
+    stack: Stack
+    loops: frozenset[tuple[Frame, f.Span]]
+    number: int
+    root: int
+    values: tuple[Value, ...] = ()
+    live: frozenset[Event] = frozenset()
+    scaled: str | None = None
+    detail: str = ""
+    parents: tuple[f.Expr, ...] = ()
+    feeds: dict[Value, Event] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return self.number

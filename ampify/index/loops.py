@@ -1,0 +1,174 @@
+"""Puts the events of all runs together into training loops and the ledger of sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.index.assembly import Assembly
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.grouping import group
+from ampify.index.syntax import in_order
+from ampify.index.trace import Trace
+from ampify.index.values import Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import Obstacle, TrainingLoop
+from ampify.model.site import Site, SiteKind
+
+SITES: dict[str, SiteKind] = {
+    "backward": "backward",
+    "step": "step",
+    "unknown_step": "step",
+    "zero_grad": "zero_grad",
+    "clip": "clip",
+    "grad_read": "grad_read",
+    "save": "save",
+    "load": "load",
+    "wrap": "wrap",
+}
+
+
+class Loops:
+    """The result of the index: loops, sites and obstacles of a traced project."""
+
+    def __init__(self, flow: Flow, trace: Trace) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.entities = trace.classify.entities
+        self.loops: list[TrainingLoop] = []
+        self.obstacles: list[Obstacle] = []
+        self._loop_of: dict[Anchor, str] = {}
+        self._idle: dict[Anchor, str] = {}
+
+    def find(self) -> None:
+        """Fills `loops` and `obstacles`."""
+        assembly = Assembly(self.flow, self.trace)
+        for backwards, optimizers in group(self.trace.events):
+            related = tuple(self.related(backwards, optimizers))
+            loop, obstacles = assembly.loop(backwards, optimizers, related)
+            self.loops.append(loop)
+            for event in related:
+                self._loop_of.setdefault(event.anchor, loop.id)
+            self.obstacles += obstacles
+            self.obstacles += [
+                Obstacle("manual-update", e.anchor, "", loop=loop.id)
+                for e in related
+                if e.kind == "grad_read" and updates_in_place(e)
+            ]
+        self.idle_backwards()
+        self.unfed_steps()
+        self.obstacles = list(dict.fromkeys(self.obstacles))
+
+    def related(self, backwards: tuple[Event, ...], optimizers: frozenset[Value]) -> Iterator[Event]:
+        """Events that belong to the loop of these backwards: by optimizer, by model, or by what is pending there."""
+        members = frozenset(backwards)
+        places = frozenset(e.anchor for e in backwards)
+        models = frozenset(m for o in optimizers for m in self.entities.trained(o))
+        loops = frozenset((e.root, loop) for e in backwards for loop in e.loops)
+        roots = frozenset(e.root for e in backwards)
+        for event in self.trace.events:
+            acts = frozenset(event.values)
+            running = any((event.root, loop) in loops for loop in event.loops)
+            live = frozenset(e for e in event.live if e in members or e.anchor in places)
+            match event.kind:
+                case "backward":
+                    belongs = event.anchor in places or (event.detail == "foreign" and running)
+                case "step" | "zero_grad" | "build" | "load" | "initialize":
+                    belongs = bool(acts & optimizers)
+                case "save":
+                    belongs = bool(acts & optimizers)
+                case "move" | "wrap":
+                    belongs = bool(acts & models)
+                case "clip" | "grad_read":
+                    belongs = bool(live)
+                case "unknown_step" | "autograd_grad":
+                    belongs = running or bool(live)
+                case "cross_entropy":
+                    belongs = event.root in roots
+                case "half" | "double":
+                    belongs = event.root in roots and (bool(acts & models) or event.kind == "half")
+                case _:
+                    belongs = False
+            if belongs:
+                yield event
+
+    def idle_backwards(self) -> None:
+        """Backwards that feed no step: no training, or a step that is not understood."""
+        fed = {e.anchor for e in self.trace.events if e.kind == "backward" and e.feeds}
+        for event in self.trace.events:
+            if event.kind == "backward" and event.anchor not in fed and event.anchor not in self._idle:
+                kind, detail, at = self.why_idle(event)
+                self._idle[event.anchor] = kind
+                if kind:
+                    related = ((at, "what follows it"),) if at else ()
+                    self.obstacles.append(Obstacle(kind, event.anchor, detail, related))
+
+    def why_idle(self, event: Event) -> tuple[str, str, Anchor | None]:
+        """The rule that refuses a backward without a step ("" if it takes no part in training)."""
+        if event.detail == "foreign":
+            return "foreign-backward", "", None
+        after = [e for e in self.trace.events if any(b.anchor == event.anchor for b in e.live)]
+        for later in after:
+            if later.kind == "unknown_step":
+                return "unresolved-optimizer", later.detail, later.anchor
+        for later in after:
+            if later.kind == "grad_read" and updates_in_place(later):
+                return "manual-update", "", later.anchor
+        if any(later.kind == "zero_grad" and later.values for later in after):
+            return "", "", None
+        if any(later.kind == "grad_read" and later.detail == "other" for later in after):
+            return "", "", None
+        return "backward-without-step", "", None
+
+    def unfed_steps(self) -> None:
+        """Steps that consume no backward in view."""
+        fed = {s.anchor for e in self.trace.events if e.kind == "backward" for s in e.feeds.values()}
+        steps = {e.anchor: e for e in self.trace.events if e.kind == "step"}
+        loops = {e for b in self.trace.events if b.kind == "backward" for e in b.feeds}
+        for anchor, event in steps.items():
+            if anchor not in fed and anchor not in self._loop_of and not (frozenset(event.values) & loops):
+                self.obstacles.append(Obstacle("step-without-backward", anchor, ""))
+        for event in self.trace.events:
+            if event.kind == "unknown_step" and event.anchor not in self._loop_of:
+                self.obstacles.append(Obstacle("unresolved-optimizer", event.anchor, event.detail))
+
+    def sites(self) -> tuple[Site, ...]:
+        """The ledger's sites, each place once, in the order of the text."""
+        found: dict[tuple[Anchor, SiteKind], Site] = {}
+        for event in self.trace.events:
+            kind = SITES.get(event.kind)
+            if kind is None or (event.kind == "save" and event.detail == "state"):
+                continue
+            loop = self._loop_of.get(event.anchor)
+            found.setdefault((event.anchor, kind), Site(kind, event.anchor, loop, self.trains(event, loop)))
+        return tuple(sorted(found.values(), key=lambda s: (s.anchor, s.kind)))
+
+    def trains(self, event: Event, loop: str | None) -> bool:
+        """Whether a site takes part in training as far as the flow shows."""
+        if loop is not None:
+            return True
+        if event.kind == "backward":
+            return self._idle.get(event.anchor, "") != ""
+        return event.kind in ("step", "unknown_step")
+
+
+def updates_in_place(event: Event) -> bool:
+    """Whether a gradient is read to change a parameter: in `w -= lr * w.grad`, or as an argument of `add_`."""
+    if isinstance(event.statement, f.Assign) and event.statement.kind == "AugAssign":
+        return event.node not in event.statement.targets and not _within(event.node, event.statement.targets)
+    chain = (*event.parents, event.node)
+    for call, part in zip(chain, chain[1:], strict=False):
+        if isinstance(call, f.Call) and part is not call.func and isinstance(call.func, f.Attribute):
+            if call.func.attr.endswith("_") and event.detail == "parameter" and not _holds_grad(call.func):
+                return True
+    return False
+
+
+def _within(node: f.Expr, targets: tuple[f.Expr, ...]) -> bool:
+    return any(part is node for target in targets for part, _ in in_order(target))
+
+
+def _holds_grad(function: f.Expr) -> bool:
+    """Whether an in-place method is called on a gradient itself."""
+    return any(isinstance(part, f.Attribute) and part.attr == "grad" for part, _ in in_order(function))

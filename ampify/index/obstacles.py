@@ -1,0 +1,92 @@
+"""What forbids migrating a loop: each kind is the name of the rule that reports it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ampify import catalog
+from ampify.index.events import Event
+from ampify.index.syntax import statements
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import Obstacle
+
+HALF = "half-precision-model"
+DOUBLE = "double-precision-model"
+
+
+def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
+    """Obstacles among the events of a loop."""
+    for event in events:
+        match event.kind:
+            case "step" if event.detail == "closure":
+                yield Obstacle("closure-step", event.anchor, "", loop=loop)
+            case "autograd_grad":
+                yield Obstacle("gradient-penalty", event.anchor, "", loop=loop)
+            case "unknown_step":
+                yield Obstacle("unresolved-optimizer", event.anchor, event.detail, loop=loop)
+            case "half":
+                yield Obstacle(HALF, event.anchor, "", loop=loop)
+            case "double":
+                yield Obstacle(DOUBLE, event.anchor, "", loop=loop)
+            case "backward" if event.detail == "foreign":
+                yield Obstacle("foreign-backward", event.anchor, "", loop=loop)
+
+
+def of_file(facts: f.FileFacts) -> tuple[tuple[str, Anchor, str], ...]:
+    """(kind, place, detail) for what a file imports that trains by other means, or already in mixed precision."""
+    found: dict[str, tuple[str, Anchor, str]] = {}
+    for scope in facts.scopes:
+        for statement in statements(scope.body):
+            if isinstance(statement, f.Import):
+                for name in statement.names:
+                    kind = _imported(name)
+                    if kind:
+                        found.setdefault(kind, (kind, facts.anchor(statement), _dotted(name)))
+            else:
+                for dotted in _used(statement):
+                    found.setdefault("torch-amp-loop", ("torch-amp-loop", facts.anchor(statement), dotted))
+    return tuple(found.values())
+
+
+def _dotted(name: f.ImportedName) -> str:
+    return f"{name.module}.{name.attribute}" if name.attribute else name.module
+
+
+def _imported(name: f.ImportedName) -> str | None:
+    dotted = _dotted(name)
+    root = dotted.partition(".")[0]
+    if name.level:
+        return None
+    if root == catalog.APEX:
+        return "apex-loop"
+    if dotted in catalog.TRAINERS or dotted == "transformers.TrainingArguments":
+        return "trainer-loop"
+    if dotted.startswith(catalog.TORCH_AMP):
+        return "torch-amp-loop"
+    return dict(catalog.FRAMEWORKS).get(root)
+
+
+def _used(statement: f.Stmt) -> Iterator[str]:
+    """`torch.cuda.amp...` or `torch.autocast` spelled out in a statement."""
+    from ampify.index.syntax import expressions, in_order
+
+    for expression in expressions(statement):
+        for node, _ in in_order(expression):
+            dotted = _spelled(node) if isinstance(node, f.Attribute) else ""
+            if dotted.startswith(catalog.TORCH_AMP):
+                yield dotted
+
+
+def _spelled(node: f.Expr) -> str:
+    if isinstance(node, f.Attribute):
+        base = _spelled(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return node.id if isinstance(node, f.Name) else ""
+
+
+def of_files(files: Mapping[str, f.FileFacts], paths: Iterable[str], loop: str) -> Iterator[Obstacle]:
+    """Obstacles in the files that a loop has sites in."""
+    for path in sorted(set(paths)):
+        for kind, anchor, detail in of_file(files[path]):
+            yield Obstacle(kind, anchor, detail, loop=loop)

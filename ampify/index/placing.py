@@ -1,0 +1,129 @@
+"""Where `amp.initialize` goes: the function that owns model and optimizer, after both are ready, before their use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.names import Names, Spot
+from ampify.index.syntax import inside, path_to
+from ampify.index.values import Frame, Value
+from ampify.model import facts as f
+from ampify.model.project import Initialize
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What one run trains: its optimizers and models, and the events that make them ready, in order."""
+
+    optimizers: frozenset[Value]
+    models: frozenset[Value]
+    builds: tuple[Event, ...]
+    model_builds: tuple[Event, ...]
+    moves: tuple[Event, ...]
+    backwards: tuple[Event, ...]
+    favoured: tuple[str, ...] = ()
+
+
+class Placing:
+    """Finds the place for one run's ingredients."""
+
+    def __init__(self, flow: Flow, names: Names) -> None:
+        self.flow = flow
+        self.names = names
+
+    def place(self, run: Ingredients) -> tuple[Initialize, Frame] | None:
+        """The place, or None if no function holds both models and optimizers after they are ready."""
+        if not run.builds:
+            return None
+        fallback: tuple[Initialize, Frame] | None = None
+        for depth in reversed(range(_common_depth(run.builds))):
+            found = self.at_depth(run, depth)
+            if found is None:
+                continue
+            fallback = fallback or found
+            if not self.returned(run, found[1], depth) and not self.moved_later(run, depth):
+                return found
+            if depth == 0:
+                break
+        return fallback
+
+    def at_depth(self, run: Ingredients, depth: int) -> tuple[Initialize, Frame] | None:
+        """The place in the frame at one depth of the call stack, if that frame can name all that is needed."""
+        frame = run.builds[0].stack[depth][0]
+        body = self.flow.scope(frame).body
+        last = max(b.number for b in run.builds)
+        ready = [b.stack[depth][1] for b in run.builds]
+        ready += [m.stack[depth][1] for m in run.moves if m.number > last and _passes(m, run.builds[0], depth)]
+        statement = self.last_statement(body, ready, run, depth)
+        if statement is None:
+            return None
+        spot = Spot(frame, statement.span, run.builds[-1].stack[:depth])
+        optimizers = self.names.cover(spot, run.optimizers, self.names.optimizers)
+        models = self.names.cover(spot, run.models, self.names.models, run.favoured)
+        if not optimizers or not models:
+            return None
+        anchor = self.flow.files[frame.path].anchor(statement)
+        found = Initialize(anchor, tuple(e.text for e in models), tuple(e.text for e in optimizers), False)
+        return found, frame
+
+    def last_statement(
+        self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
+    ) -> f.Stmt | None:
+        """The statement to follow: it ends all the `ready` ones, and no backward runs inside it."""
+        training = [b.stack[depth][1] for b in run.backwards if _passes(b, run.builds[0], depth)]
+        while ready:
+            paths = [path_to(body, span) for span in ready]
+            block, index = _join(paths)
+            statement = block[index]
+            if not any(inside(span, statement.span) and span != statement.span for span in training) and not any(
+                span == statement.span and statement.kind != "Expr" and span not in ready for span in training
+            ):
+                return None if any(span[:2] < statement.span[:2] for span in training) else statement
+            ready = ready[1:]
+        return None
+
+    def returned(self, run: Ingredients, frame: Frame, depth: int) -> bool:
+        """Whether the frame is a factory of optimizers: it hands them to its caller, and the models come from there."""
+        if depth == 0:
+            return False
+        handed = set(self.names.optimizers(self.flow.store.read(frame, "return", None)))
+        own = [b for b in run.model_builds if len(b.stack) > depth and b.stack[depth][0] is frame]
+        return bool(handed & run.optimizers) and not own
+
+    def moved_later(self, run: Ingredients, depth: int) -> bool:
+        """Whether a caller moves a model to its device after the frame at this depth is done."""
+        last = max(b.number for b in run.builds)
+        first = min((b.number for b in run.backwards), default=last)
+        late = [m for m in run.moves if last < m.number < first]
+        return any(not _passes(m, run.builds[0], depth) for m in late)
+
+
+def _common_depth(events: tuple[Event, ...]) -> int:
+    """How many frames, from the outermost on, the stacks of all events share."""
+    depth = 0
+    for frames in zip(*(e.stack for e in events)):
+        if any(place[0] is not frames[0][0] for place in frames):
+            break
+        depth += 1
+        if any(place[1] != frames[0][1] for place in frames):
+            break
+    return depth
+
+
+def _passes(event: Event, other: Event, depth: int) -> bool:
+    """Whether an event happens in the same run of the frame at `depth` as another."""
+    if len(event.stack) <= depth or len(other.stack) <= depth:
+        return False
+    above = all(event.stack[i] == other.stack[i] for i in range(depth))
+    return above and event.stack[depth][0] is other.stack[depth][0]
+
+
+def _join(paths: list[tuple[tuple[tuple[f.Stmt, ...], int], ...]]) -> tuple[tuple[f.Stmt, ...], int]:
+    """The deepest block that all paths pass through, and the position of the last of them in it."""
+    depth = min(len(p) for p in paths)
+    level = 0
+    while level + 1 < depth and all(p[level + 1][0] is paths[0][level + 1][0] for p in paths):
+        level += 1
+    return paths[0][level][0], max(p[level][1] for p in paths)

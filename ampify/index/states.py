@@ -1,0 +1,72 @@
+"""Checkpoints: where the optimizer's state is saved and loaded, and whether amp's goes with it."""
+
+from __future__ import annotations
+
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.syntax import path_to
+from ampify.index.values import Instance
+from ampify.model import facts as f
+from ampify.model.project import StateLoad, StateSave
+
+AMP_STATE = "amp.state_dict"
+
+
+class States:
+    """Reads saves and loads off their events."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def save(self, event: Event) -> StateSave | None:
+        """A save of optimizer state; None for a snapshot that goes into no dict."""
+        facts = self.flow.files[event.frame.path]
+        statement = facts.anchor(event.statement)
+        if event.detail in ("dict", "call"):
+            values = event.node.values if isinstance(event.node, f.Mapping) else _keyword_values(event.node)
+            present = any(self.is_amp_state(v, event) for v in values)
+            return StateSave(event.anchor, event.anchor, statement, None, present)
+        target = event.statement.targets[0] if isinstance(event.statement, f.Assign) else None
+        if event.detail == "state" and isinstance(target, f.Subscript) and not event.parents:
+            base = facts.text(target.value.span)
+            return StateSave(event.anchor, None, statement, base, self.beside(event, AMP_STATE))
+        if event.detail == "alone":
+            return StateSave(event.anchor, None, statement, None, False)
+        return None
+
+    def load(self, event: Event) -> StateLoad:
+        """A load of optimizer state."""
+        facts = self.flow.files[event.frame.path]
+        assert isinstance(event.node, f.Call)
+        whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
+        argument = event.node.args[0] if event.node.args else None
+        source = facts.text(argument.value.span) if isinstance(argument, f.Subscript) and _plain(argument.value) else None
+        statement = facts.anchor(event.statement) if whole else None
+        return StateLoad(event.anchor, statement, source, self.beside(event, "amp.load_state_dict"))
+
+    def is_amp_state(self, value: f.Expr, event: Event) -> bool:
+        values = self.flow.evaluate(value, event.frame)
+        return any(isinstance(v, Instance) and v.dotted.endswith(AMP_STATE) for v in values)
+
+    def beside(self, event: Event, text: str) -> bool:
+        """Whether a statement of the same block does the same for amp."""
+        path = path_to(self.flow.scope(event.frame).body, event.statement.span)
+        facts = self.flow.files[event.frame.path]
+        block = path[-1][0] if path else ()
+        return any(text in facts.text(s.span) for s in block)
+
+
+def _keyword_values(node: f.Expr) -> tuple[f.Expr, ...]:
+    return tuple(value for _, value in node.keywords) if isinstance(node, f.Call) else ()
+
+
+def _plain(expr: f.Expr) -> bool:
+    """Whether an expression can be written again without effect: names, attributes and constant subscripts."""
+    match expr:
+        case f.Name():
+            return True
+        case f.Attribute():
+            return _plain(expr.value)
+        case f.Subscript():
+            return _plain(expr.value) and isinstance(expr.index, f.Constant)
+    return False

@@ -1,0 +1,102 @@
+"""Walks over the expressions and statements of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ampify.model import facts as f
+
+
+def children(expr: f.Expr) -> tuple[f.Expr, ...]:
+    """Direct parts of an expression, in order of evaluation; lambdas are shut."""
+    match expr:
+        case f.Attribute() | f.Starred():
+            return (expr.value,)
+        case f.Call():
+            return (expr.func, *expr.args, *(value for _, value in expr.keywords))
+        case f.Elements():
+            return expr.items
+        case f.Mapping():
+            return tuple(k for k in expr.keys if k is not None) + expr.values
+        case f.Subscript():
+            return (expr.value, expr.index)
+        case f.Comprehension():
+            parts: list[f.Expr] = []
+            for _, iterable, conditions in expr.generators:
+                parts += [iterable, *conditions]
+            return (*parts, expr.element)
+        case f.Walrus():
+            return (expr.value,)
+        case f.Operation():
+            return expr.operands
+    return ()
+
+
+def in_order(expr: f.Expr, parents: tuple[f.Expr, ...] = ()) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
+    """An expression's parts in order of evaluation, each with what it is part of, innermost last."""
+    inner = (*parents, expr)
+    for child in children(expr):
+        yield from in_order(child, inner)
+    yield expr, parents
+
+
+def expressions(statement: f.Stmt) -> tuple[f.Expr, ...]:
+    """The expressions a statement evaluates itself, in order; its blocks apart."""
+    match statement:
+        case f.Assign():
+            return (statement.value, *statement.targets)
+        case f.Evaluate():
+            return (statement.value,)
+        case f.Return():
+            return (statement.value,) if statement.value is not None else ()
+        case f.Branch() | f.While():
+            return (statement.test,)
+        case f.For():
+            return (statement.iterable, statement.target)
+        case f.With():
+            return tuple(context for context, _ in statement.items)
+        case f.Define():
+            return statement.decorators
+        case f.Jump() | f.Simple():
+            return statement.operands
+    return ()
+
+
+def blocks(statement: f.Stmt) -> tuple[tuple[f.Stmt, ...], ...]:
+    """The blocks of a compound statement, in the order of the text; bodies of definitions apart."""
+    match statement:
+        case f.Branch():
+            return statement.arms
+        case f.For() | f.While():
+            return (statement.body, statement.orelse)
+        case f.With():
+            return (statement.body,)
+        case f.Try():
+            return (statement.body, *statement.handlers, statement.orelse, statement.final)
+    return ()
+
+
+def statements(body: Iterable[f.Stmt]) -> Iterator[f.Stmt]:
+    """All statements of a scope, in the order of the text."""
+    for statement in body:
+        yield statement
+        for block in blocks(statement):
+            yield from statements(block)
+
+
+def path_to(body: tuple[f.Stmt, ...], span: f.Span) -> tuple[tuple[tuple[f.Stmt, ...], int], ...]:
+    """Blocks and positions, outermost first, of the statements of `body` that contain a span."""
+    for index, statement in enumerate(body):
+        if not inside(span, statement.span):
+            continue
+        for block in blocks(statement):
+            deeper = path_to(block, span)
+            if deeper:
+                return ((body, index), *deeper)
+        return ((body, index),)
+    return ()
+
+
+def inside(inner: f.Span, outer: f.Span) -> bool:
+    """Whether one range lies within another."""
+    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]

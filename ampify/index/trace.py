@@ -1,0 +1,290 @@
+"""Follows control from each starting point of a project through its calls, and keeps which gradients are pending.
+
+A backward makes gradients pending for every optimizer; a `zero_grad` ends that for the optimizers it clears; a `step`
+consumes what is pending. Branches join by union, loops run twice (a third round changes nothing: pending sets only
+grow towards the first round's result), calls are followed into their functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ampify.index.classify import Classifier
+from ampify.index.events import Event, Stack
+from ampify.index.flow import Flow
+from ampify.index.syntax import in_order
+from ampify.index.values import Frame, Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+
+MAXIMUM_DEPTH = 24
+EVENT_BUDGET = 40_000
+VISIT_BUDGET = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Backward events whose gradients may still be there, each with the optimizers it has been cleared for."""
+
+    cleared: tuple[tuple[Event, frozenset[Value]], ...] = ()
+
+    def with_backward(self, event: Event) -> Pending:
+        """After a backward."""
+        kept = tuple(pair for pair in self.cleared if pair[0] is not event)
+        return Pending((*kept, (event, frozenset())))
+
+    def without(self, optimizers: frozenset[Value]) -> Pending:
+        """After a `zero_grad` of these optimizers."""
+        return Pending(tuple((event, cleared | optimizers) for event, cleared in self.cleared))
+
+    def live_for(self, optimizer: Value) -> tuple[Event, ...]:
+        """Backward events whose gradients a step of this optimizer would consume."""
+        return tuple(event for event, cleared in self.cleared if optimizer not in cleared)
+
+    def join(self, other: Pending | None) -> Pending:
+        """Where two paths meet: pending on either is pending, cleared only if cleared on every path it is pending on."""
+        if other is None or other is self:
+            return self
+        mine = dict(self.cleared)
+        for event, cleared in other.cleared:
+            mine[event] = mine[event] & cleared if event in mine else cleared
+        return Pending(tuple(sorted(mine.items(), key=lambda pair: pair[0].number)))
+
+
+def join(states: Iterable[Pending | None]) -> Pending | None:
+    """Joins the states of paths that are reached; None if none is."""
+    result: Pending | None = None
+    for state in states:
+        if state is not None:
+            result = state.join(result)
+    return result
+
+
+@dataclass(slots=True)
+class _Exits:
+    """States at jumps out of the loop or function being walked."""
+
+    breaks: list[Pending | None] = field(default_factory=list)
+    continues: list[Pending | None] = field(default_factory=list)
+    returns: list[Pending | None] = field(default_factory=list)
+
+
+class Trace:
+    """All events of a project's runs, in order."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.classify = Classifier(flow)
+        self.events: list[Event] = []
+        self.visited: set[Frame] = set()
+        self.stack: list[tuple[Frame, f.Stmt]] = []
+        self.loops: list[tuple[Frame, f.Span]] = []
+        self.scaled: list[frozenset[str]] = []
+        self.backwards: dict[tuple[Frame, Anchor], Event] = {}
+        self.root = 0
+        self.visits = 0
+        self.exhausted = False
+
+    def run(self) -> None:
+        """Walks every module as a script, then whatever no script reached."""
+        for path in sorted(self.flow.files):
+            self.start([self.flow.module_frame(path)])
+        uncalled = [fr for fr in self.flow.frames if fr not in self.flow.callers and fr not in self.visited]
+        for frame in uncalled:
+            if self.flow.scope(frame).kind == "function" and self.classify.loud(frame):
+                self.start([frame])
+        for frame in self.flow.frames:
+            if frame not in self.visited and self.flow.scope(frame).kind == "function" and self.classify.loud(frame):
+                self.start([frame])
+
+    def start(self, frames: list[Frame]) -> None:
+        """One run: these frames one after the other."""
+        self.root += 1
+        state: Pending | None = Pending()
+        for frame in frames:
+            state = self.frame(frame, state or Pending())
+
+    # Frames and statements
+
+    def frame(self, frame: Frame, state: Pending) -> Pending:
+        self.visited.add(frame)
+        self.visits += 1
+        exits = _Exits()
+        scope = self.flow.scope(frame)
+        end = self.block(scope.body, frame, state, exits)
+        return join([end, *exits.returns]) or state
+
+    def block(
+        self, statements: Iterable[f.Stmt], frame: Frame, state: Pending | None, exits: _Exits
+    ) -> Pending | None:
+        for statement in statements:
+            if state is None:
+                return None
+            self.stack.append((frame, statement))
+            try:
+                state = self.statement(statement, frame, state, exits)
+            finally:
+                self.stack.pop()
+        return state
+
+    def statement(self, statement: f.Stmt, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
+        match statement:
+            case f.Assign():
+                state = self.expressions((statement.value, *statement.targets), frame, state)
+            case f.Evaluate():
+                state = self.expressions((statement.value,), frame, state)
+            case f.Return():
+                if statement.value is not None:
+                    state = self.expressions((statement.value,), frame, state)
+                exits.returns.append(state)
+                return None
+            case f.Branch():
+                state = self.expressions((statement.test,), frame, state)
+                ends = [self.block(arm, frame, state, exits) for arm in statement.arms]
+                return join([*ends, state if statement.kind == "Match" and not statement.exhaustive else None])
+            case f.For() | f.While():
+                return self.loop(statement, frame, state, exits)
+            case f.With():
+                return self.with_(statement, frame, state, exits)
+            case f.Try():
+                body = self.block(statement.body, frame, state, exits)
+                before = join([state, body])
+                handled = [self.block(h, frame, before, exits) for h in statement.handlers]
+                done = join([self.block(statement.orelse, frame, body, exits), *handled])
+                return self.block(statement.final, frame, done or before, exits) if statement.final else done
+            case f.Define():
+                state = self.expressions(statement.decorators, frame, state)
+                scope = self.flow.files[frame.path].scopes[statement.scope]
+                if scope.kind == "class":
+                    body_frame = self.flow.make(Frame, frame.path, scope.index, (), frame)
+                    state = self.frame(body_frame, state)
+            case f.Jump():
+                state = self.expressions(statement.operands, frame, state)
+                if statement.kind == "Break":
+                    exits.breaks.append(state)
+                elif statement.kind == "Continue":
+                    exits.continues.append(state)
+                return None
+            case f.Simple():
+                state = self.expressions(statement.operands, frame, state)
+        return state
+
+    def loop(self, statement: f.For | f.While, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
+        """Two rounds, so that what one round leaves behind meets the next; a `for` is taken to run at least once."""
+        if isinstance(statement, f.For):
+            state = self.expressions((statement.iterable,), frame, state)
+        self.loops.append((frame, statement.span))
+        inner = _Exits(returns=exits.returns)
+        skipped = state if isinstance(statement, f.While) else None
+        current: Pending | None = state
+        for _ in range(2):
+            if current is None:
+                break
+            if isinstance(statement, f.While):
+                current = self.expressions((statement.test,), frame, current)
+            end = self.block(statement.body, frame, current, inner)
+            current = join([end, *inner.continues])
+        self.loops.pop()
+        after = join([current, skipped])
+        after = self.block(statement.orelse, frame, after, exits)
+        return join([after, *inner.breaks])
+
+    def with_(self, statement: f.With, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
+        names: set[str] = set()
+        for context, target in statement.items:
+            state = self.expressions((context,), frame, state)
+            if isinstance(target, f.Name) and self.classify.scales(context, frame):
+                names.add(target.id)
+        self.scaled.append(frozenset(names))
+        try:
+            return self.block(statement.body, frame, state, exits)
+        finally:
+            self.scaled.pop()
+
+    # Expressions
+
+    def expressions(self, expressions: Iterable[f.Expr], frame: Frame, state: Pending) -> Pending:
+        for expression in expressions:
+            for node, parents in in_order(expression, ()):
+                state = self.node(node, parents, frame, state)
+        return state
+
+    def node(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:
+        found = self.classify.events(node, frame)
+        closing = [event for event in found if event.kind == "step"]
+        for event in found:
+            if event.kind != "step":
+                state = self.emit(replace(event, parents=parents), frame, state)
+        if isinstance(node, f.Call):
+            state = self.calls(node, frame, state, inside_step=bool(closing))
+        for event in closing:
+            state = self.emit(replace(event, parents=parents), frame, state)
+        return state
+
+    def emit(self, event: Event, frame: Frame, state: Pending) -> Pending:
+        if len(self.events) >= EVENT_BUDGET:
+            self.exhausted = True
+            return state
+        live = frozenset(e for e, _ in state.cleared)
+        statement = self.stack[-1][1]
+        event = replace(
+            event,
+            statement=statement,
+            stack=self.places(),
+            loops=frozenset(self.loops),
+            number=len(self.events),
+            root=self.root,
+            live=live,
+            scaled=self.scaled_name(event),
+            feeds={},
+        )
+        self.events.append(event)
+        if event.kind == "backward":
+            return state.with_backward(self.backwards.setdefault((frame, event.anchor), event))
+        if event.kind == "zero_grad":
+            return state.without(frozenset(event.values))
+        if event.kind == "step":
+            for optimizer in event.values:
+                for backward in state.live_for(optimizer):
+                    backward.feeds.setdefault(optimizer, event)
+        return state
+
+    def scaled_name(self, event: Event) -> str | None:
+        """The name of the scaled loss a backward runs on, if it does."""
+        if event.kind != "backward" or not isinstance(event.node, f.Call):
+            return None
+        loss = event.node.func.value if isinstance(event.node.func, f.Attribute) else None
+        loss = event.node.args[0] if event.detail == "function" and event.node.args else loss
+        names = frozenset().union(*self.scaled) if self.scaled else frozenset()
+        return loss.id if isinstance(loss, f.Name) and loss.id in names else None
+
+    def places(self) -> Stack:
+        return tuple((frame, statement.span) for frame, statement in self._innermost())
+
+    def _innermost(self) -> Iterator[tuple[Frame, f.Stmt]]:
+        """One entry a frame of the call stack: the innermost statement it is at."""
+        for index, (frame, statement) in enumerate(self.stack):
+            if index + 1 == len(self.stack) or self.stack[index + 1][0] is not frame:
+                yield frame, statement
+
+    # Calls
+
+    def calls(self, call: f.Call, frame: Frame, state: Pending, inside_step: bool) -> Pending:
+        """Follows a call; of an optimizer's step only into the closure it is given, not into its own code."""
+        ends = []
+        for target in self.classify.targets(call, frame):
+            if inside_step and self.flow.scope(target).name == "step":
+                continue
+            if self.enterable(target):
+                ends.append(self.frame(target, state))
+        return join(ends) or state
+
+    def enterable(self, target: Frame) -> bool:
+        if target not in self.flow.frames or not self.classify.loud(target):
+            return False
+        if self.visits >= VISIT_BUDGET:
+            self.exhausted = True
+            return False
+        on_stack = any(fr is target for fr, _ in self.stack)
+        return not on_stack and len(self.stack) < MAXIMUM_DEPTH * 4
