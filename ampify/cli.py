@@ -16,11 +16,11 @@ from click.core import ParameterSource
 
 import ampify
 from ampify import pipeline
-from ampify.config import InvalidOption, Options, read_options
+from ampify.config import Options, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.report.diff import painted, unified
 from ampify.report.json import json_report, rules_json
-from ampify.report.status import FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
+from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import text_report
 from ampify.rules import Rule, all_rules, find_rule
 from ampify.rules.documentation import explanation, read_documentation
@@ -81,7 +81,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             click.echo("ampify: interrupted; every file is as it was before or as it was to become", err=True)
             sys.exit(INTERRUPTED)
-        except (InvalidOption, *pipeline.PROBLEMS) as problem:
+        except pipeline.PROBLEMS as problem:
             raise Problem(str(problem)) from problem
         except Exception as failure:
             logging.getLogger("ampify").debug("internal failure", exc_info=True)
@@ -175,18 +175,22 @@ def rules(form: str) -> None:
 
 
 @main.command()
+@click.argument("folder", default=".", type=FILE)
 @click.pass_context
 @guarded
-def undo(ctx: click.Context) -> None:
-    """Put back what the last --write in this tree changed."""
-    undone = pipeline.undo(Path.cwd())
-    for path in undone.restored:
-        click.echo(f"put back {path}", err=True)
-    for path, reason in undone.kept:
-        click.echo(f"left {path}: {reason}", err=True)
-    if not undone.restored and not undone.kept:
-        click.echo("Nothing to undo.", err=True)
-    ctx.exit(LEFT_FOR_A_PERSON if undone.kept else 0)
+def undo(ctx: click.Context, folder: Path) -> None:
+    """Put back what the last --write in this tree (or in that of FOLDER) changed."""
+    undone = pipeline.undo(folder)
+    words = (("put back", undone.restored), ("removed", undone.removed), ("edited since, left alone:", undone.edited))
+    for said, paths in words:
+        for path in paths:
+            click.echo(f"{said} {_shown(path)}", err=True)
+    ctx.exit(LEFT_FOR_A_PERSON if undone.edited else DONE)
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
 
 
 def _summary(rule: Rule) -> str:

@@ -97,6 +97,12 @@ def codes_in_the_package() -> Iterator[tuple[Path, str, str | None]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         pairs = [node.elts for node in ast.walk(tree) if isinstance(node, ast.Tuple) and len(node.elts) == 2]
+        pairs += [
+            pair
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Dict)
+            for pair in zip(node.keys, node.values, strict=True)
+        ]
         names = {
             code.value: name.value
             for code, name in pairs

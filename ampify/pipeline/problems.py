@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ampify.config import InvalidOption
 from ampify.pipeline.reading import MissingPath
 from ampify.rules import RuleFailed
 from ampify.vendor import VendorConflict
+from ampify.write import WriteError
 
 # Each says what, where and what to do.
-PROBLEMS: tuple[type[Exception], ...] = (MissingPath, VendorConflict)
+PROBLEMS: tuple[type[Exception], ...] = (InvalidOption, MissingPath, VendorConflict, WriteError)
 
 
 def describe(failure: Exception) -> str:

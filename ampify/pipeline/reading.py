@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ampify.discover import discover, relevant
@@ -13,6 +13,7 @@ from ampify.model.source import SourceFile
 from ampify.plan.silence import asks_to_be_skipped
 from ampify.rules import find_rule
 from ampify.source import UnreadableSource, decode_source, read_bytes
+from ampify.source.failure import NOT_READABLE
 
 
 class MissingPath(Exception):
@@ -41,7 +42,9 @@ def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
     wanted = relevant(raw)
     # What cannot be read may matter, and nobody can tell.
     chosen = {d: content for d, content in contents.items() if d in wanted or not isinstance(content, bytes)}
-    return _decode(seen, chosen.items())
+    reading = _decode(seen, chosen.items())
+    unlisted = tuple(_unlisted(folder, reason) for folder, reason in discovery.unlisted)
+    return replace(reading, failures=(*unlisted, *reading.failures))
 
 
 def read_text(raw: bytes, display: str) -> Reading:
@@ -76,6 +79,11 @@ def _source(raw: bytes, display: str) -> SourceFile | UnreadableSource:
         return decode_source(raw, display)
     except UnreadableSource as problem:
         return problem
+
+
+def _unlisted(folder: str, reason: str) -> Finding:
+    hint = "give yourself permission, or leave the folder out with --exclude"
+    return _unreadable(folder, UnreadableSource(NOT_READABLE, f"this folder cannot be listed: {reason}", hint))
 
 
 def _unreadable(display: str, problem: UnreadableSource) -> Finding:

@@ -16,4 +16,4 @@ Correct the syntax error, or leave the file out with `--exclude`. `# ampify: ski
 from __future__ import annotations
 
 CODE = "AMP003"
-NAME = "unparsable-file"
+NAME = "syntax-error"

@@ -16,4 +16,4 @@ Resolve the merge conflict, or save the file as UTF-8 text.
 from __future__ import annotations
 
 CODE = "AMP006"
-NAME = "no-source-text"
+NAME = "not-a-source-file"
