@@ -1,0 +1,30 @@
+"""Puts changed files on disk, all or none, and takes the last change back."""
+
+from ampify.write.commit import Change, Committed, commit
+from ampify.write.failure import (
+    DiskFull,
+    JournalDamaged,
+    NothingToUndo,
+    NotWritable,
+    OutsideRoot,
+    StaleFile,
+    UnfinishedCommit,
+    WriteError,
+)
+from ampify.write.undo import Undone, undo
+
+__all__ = [
+    "Change",
+    "Committed",
+    "DiskFull",
+    "JournalDamaged",
+    "NotWritable",
+    "NothingToUndo",
+    "OutsideRoot",
+    "StaleFile",
+    "Undone",
+    "UnfinishedCommit",
+    "WriteError",
+    "commit",
+    "undo",
+]
