@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,10 +88,11 @@ def _put_back(root: Path, entry: Entry, folder: Path) -> _Fate:
 
 
 def _digest_of(path: Path) -> str | None:
+    # Not `Path.exists`: that raises on names the system does not take.
+    if not os.path.lexists(path):
+        return None
     try:
         return digest(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError as error:
         raise write_error(path, error) from error
 
