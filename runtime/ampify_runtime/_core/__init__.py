@@ -1,0 +1,1 @@
+"""What the public packages share: opt levels, casts, loss scalers, optimizer hooks. Nothing here is public."""

@@ -1,0 +1,146 @@
+"""Owns the casts of code outside the models: autocast for the whole thread, with its weight cache off."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from .regions import forget_regions
+
+
+@dataclass(slots=True)
+class _Here(threading.local):
+    """What this thread casts to outside of the models, by device type, and how often that is put off."""
+
+    dtypes: dict[str, torch.dtype] = field(default_factory=dict)
+    pauses: int = 0
+    bans: int = 0
+
+
+@dataclass(slots=True)
+class _Process:
+    watches_forks: bool = False
+
+
+_here = _Here()
+_process = _Process()
+
+
+def establish(device_type: str, dtype: torch.dtype) -> None:
+    """From now on, cast in this thread, also outside of the models.
+
+    Without the weight cache: nothing would ever end its life, so that weights changed by a step, an EMA swap or a
+    checkpoint would go unseen.
+    """
+    _watch_forks()
+    _here.dtypes[device_type] = dtype
+    if not _here.pauses:
+        _set(device_type, True, dtype, cache=False)
+
+
+def is_established(device_type: str) -> bool:
+    """Whether this thread casts on `device_type` outside of the models."""
+    return device_type in _here.dtypes
+
+
+def withdraw() -> None:
+    """Stop casting in this thread outside of the models."""
+    for device_type in _here.dtypes:
+        torch.set_autocast_enabled(device_type, False)
+    if _here.dtypes:
+        torch.set_autocast_cache_enabled(True)
+    _here.dtypes.clear()
+    _here.pauses = 0
+    _here.bans = 0
+
+
+def casts_anywhere() -> bool:
+    """Whether this thread casts at all, be it put off or not."""
+    return bool(_here.dtypes)
+
+
+def is_banned(device_type: str) -> bool:
+    """Whether the user keeps this thread from casting: by `amp.disable_casts`, or by a disabled autocast region."""
+    if _here.bans:
+        return True
+    return is_established(device_type) and not _here.pauses and not torch.is_autocast_enabled(device_type)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No casts in here, but for the models' own forwards: for backward passes and optimizer steps."""
+    _here.pauses += 1
+    try:
+        with _switched(False):
+            yield
+    finally:
+        _here.pauses = max(0, _here.pauses - 1)
+
+
+@contextmanager
+def banned() -> Iterator[None]:
+    """No casts in here at all."""
+    _here.bans += 1
+    try:
+        with _switched(False):
+            yield
+    finally:
+        _here.bans = max(0, _here.bans - 1)
+
+
+@contextmanager
+def resumed() -> Iterator[None]:
+    """Casts as usual in here, though they are paused outside: for closures that a step calls."""
+    pauses, _here.pauses = _here.pauses, 0
+    try:
+        with _switched(True):
+            yield
+    finally:
+        _here.pauses = pauses
+
+
+@contextmanager
+def _switched(enabled: bool) -> Iterator[None]:
+    # Not `torch.autocast`: its regions nest, and the models' own must be outermost for their cache to be cleared.
+    before = {
+        device_type: (torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type))
+        for device_type in _here.dtypes
+    }
+    cache = torch.is_autocast_cache_enabled()
+    for device_type, dtype in _here.dtypes.items():
+        _set(device_type, enabled, dtype, cache=False)
+    try:
+        yield
+    finally:
+        for device_type, (was_enabled, dtype) in before.items():
+            _set(device_type, was_enabled, dtype, cache)
+
+
+def _set(device_type: str, enabled: bool, dtype: torch.dtype, cache: bool) -> None:
+    torch.set_autocast_enabled(device_type, enabled)
+    torch.set_autocast_dtype(device_type, dtype)
+    torch.set_autocast_cache_enabled(cache)
+
+
+def _watch_forks() -> None:
+    """Forked children inherit their parent's casts, and a DataLoader's worker must not cast the data it makes.
+
+    A child that trains casts again from the first forward of an initialized model on.
+    """
+    if _process.watches_forks or not hasattr(os, "register_at_fork"):
+        return
+    _process.watches_forks = True
+    os.register_at_fork(after_in_child=_start_afresh)
+
+
+def _start_afresh() -> None:
+    for _ in range(torch.autocast_increment_nesting()):
+        torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
+    withdraw()
+    forget_regions()

@@ -1,0 +1,69 @@
+"""Reads the values people pass to `amp.initialize`, which come from argparse as text as often as not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TRUE = ("true", "yes", "1")
+_FALSE = ("false", "no", "0")
+
+
+def read_bool(name: str, value: Any) -> bool:
+    """A bool, or its spelling. Raises ValueError for anything else."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f'amp.initialize: {name}={value!r} is neither true nor false; pass True, False, "True" or "False"')
+
+
+def read_optional_bool(name: str, value: Any) -> bool | None:
+    """As `read_bool`, and None or "None" for no choice."""
+    return None if _is_none(value) else read_bool(name, value)
+
+
+def read_count(name: str, value: Any) -> int:
+    """A whole number of at least 1, or its spelling. Raises ValueError for anything else."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1:
+        raise ValueError(f"amp.initialize: {name}={value!r} is not a whole number of at least 1")
+    return count
+
+
+def read_positive(name: str, value: Any) -> float:
+    """A finite number above 0, or its spelling. Raises ValueError for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"amp.initialize: {name}={value!r} is not a positive, finite number")
+    return number
+
+
+def read_optional_positive(name: str, value: Any) -> float | None:
+    """As `read_positive`, and None or "None" for no choice."""
+    return None if _is_none(value) else read_positive(name, value)
+
+
+def read_loss_scale(value: Any) -> float | str | None:
+    """`"dynamic"`, a positive number or its spelling, or None for no choice. Raises ValueError for anything else."""
+    if isinstance(value, str) and value.strip().lower() == "dynamic":
+        return "dynamic"
+    try:
+        return read_optional_positive("loss_scale", value)
+    except ValueError:
+        raise ValueError(
+            f'amp.initialize: loss_scale={value!r} is neither "dynamic" nor a positive number; '
+            'pass loss_scale="dynamic" or for example loss_scale=128.0'
+        ) from None
+
+
+def _is_none(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip() == "None")

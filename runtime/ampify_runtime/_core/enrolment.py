@@ -1,0 +1,74 @@
+"""Owns what the runtime knows of each optimizer that was initialized."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from .policy import Policy
+
+
+@dataclass(slots=True, eq=False)
+class Enrolment:
+    """An optimizer's policy, and where it stands between two steps. Holds no reference to the optimizer."""
+
+    policy: Policy
+    name: str
+    # Only the thread that trains with an optimizer may touch its gradients.
+    thread: int = field(default_factory=threading.get_ident)
+    handles: tuple[RemovableHandle, ...] = ()
+    # What its gradients are multiplied by at the moment; None: by nothing.
+    scaled_by: torch.Tensor | None = None
+    # Whether its gradients were finite when last checked; None: not checked since they changed.
+    found_inf: torch.Tensor | None = None
+    # Whether a scaled backward has run since its last step.
+    has_scaled_backward: bool = False
+    skipped_in_a_row: int = 0
+
+
+_enrolments: weakref.WeakKeyDictionary[Optimizer, Enrolment] = weakref.WeakKeyDictionary()
+
+
+def enrol(optimizer: Optimizer, policy: Policy) -> Enrolment:
+    """Make `optimizer` known under `policy`, in place of what was known of it."""
+    former = _enrolments.get(optimizer)
+    for handle in former.handles if former else ():
+        handle.remove()
+    enrolment = Enrolment(policy, type(optimizer).__name__)
+    _enrolments[optimizer] = enrolment
+    return enrolment
+
+
+def enrolment_of(optimizer: Optimizer) -> Enrolment | None:
+    """What is known of `optimizer`; None if it was not initialized."""
+    return _enrolments.get(optimizer)
+
+
+def enrolled() -> list[tuple[Optimizer, Enrolment]]:
+    """All initialized optimizers that still live, in the order of their initialization."""
+    return list(_enrolments.items())
+
+
+def forget_enrolments() -> None:
+    """Take the hooks off all optimizers, and forget them."""
+    for _, enrolment in enrolled():
+        for handle in enrolment.handles:
+            handle.remove()
+    _enrolments.clear()
+
+
+def require_optimizer(value: Any, where: str) -> Optimizer:
+    """`value`, if it is an optimizer of torch. Raises TypeError naming what it is otherwise."""
+    if isinstance(value, Optimizer):
+        return value
+    inner = next(
+        (name for name in ("optimizer", "_optimizer") if isinstance(getattr(value, name, None), Optimizer)), None
+    )
+    hint = f"pass its `.{inner}`" if inner else "pass the torch.optim.Optimizer that steps"
+    raise TypeError(f"{where}: {type(value).__name__} is no torch.optim.Optimizer; {hint}")

@@ -1,0 +1,94 @@
+"""Owns the hooks that cast a model's forward: a real autocast region, in whichever thread runs it."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.utils.data import get_worker_info
+from torch.utils.hooks import RemovableHandle
+
+from . import ambient
+from .regions import close_region, open_region
+
+_hooked: weakref.WeakKeyDictionary[nn.Module, tuple[RemovableHandle, ...]] = weakref.WeakKeyDictionary()
+
+
+class _Hook:
+    """A hook that a deep copy of its model shares, and that is lost in pickling.
+
+    A pickled model must load where ampify is not installed, and in workers that do not cast.
+    """
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A callable of the standard library that takes anything and does nothing.
+        return getattr, (nullcontext(), "__exit__")
+
+
+class _Enter(_Hook):
+    """Before the forward: enter autocast, unless this is inside of another model's forward."""
+
+    __slots__ = ("device_type", "dtype")
+
+    def __init__(self, device_type: str, dtype: torch.dtype) -> None:
+        self.device_type = device_type
+        self.dtype = dtype
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        # While compiling, the casts of the surrounding code are compiled in.
+        if torch.compiler.is_compiling():
+            return
+        exits = open_region(module, _Enter, sys._getframe(1))
+        if exits is None or get_worker_info() is not None or ambient.is_banned(self.device_type):
+            return
+        if not ambient.is_established(self.device_type):
+            ambient.establish(self.device_type, self.dtype)
+        exits.enter_context(torch.autocast(self.device_type, dtype=self.dtype, cache_enabled=True))
+
+
+class _Leave(_Hook):
+    """After the forward, also after one that raised: leave what was entered before it."""
+
+    __slots__ = ()
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if not torch.compiler.is_compiling():
+            close_region(module)
+
+
+def cast_forwards(model: nn.Module, device_type: str, dtype: torch.dtype) -> None:
+    """Run `model`'s forward, from now on, under autocast to `dtype`, in place of what was set before."""
+    leave_forwards_alone(model)
+    for module in _with_wrapped(model):
+        _hooked[module] = (
+            module.register_forward_pre_hook(_Enter(device_type, dtype), prepend=True),
+            module.register_forward_hook(_Leave(), always_call=True),
+        )
+
+
+def leave_forwards_alone(model: nn.Module) -> None:
+    """Take back what `cast_forwards` did to `model`."""
+    for module in _with_wrapped(model):
+        for handle in _hooked.pop(module, ()):
+            handle.remove()
+
+
+def _with_wrapped(model: nn.Module) -> Iterator[nn.Module]:
+    """`model`, and the module inside it if it is a parallel wrap.
+
+    DataParallel runs replicas of the inner one in threads of its own, which know of no autocast type but the default.
+    """
+    yield model
+    if isinstance(model, (DataParallel, DistributedDataParallel)):
+        yield model.module

@@ -1,0 +1,55 @@
+"""Rescales and checks gradients in place: a pass over each, grouped by device and type as torch's kernels want them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import torch
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """All parameters in the optimizer's groups."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """The gradients that there are; of a sparse one, its values."""
+    grads = (parameter.grad for parameter in parameters_of(optimizer))
+    return [grad._values() if grad.is_sparse else grad for grad in grads if grad is not None]
+
+
+def multiply(grads: Iterable[torch.Tensor], factor: torch.Tensor) -> None:
+    """Multiply in place by `factor`, shape []."""
+    with torch.no_grad():
+        for (device, _), group in _grouped(grads).items():
+            torch._foreach_mul_(group, factor.to(device, non_blocking=True))
+
+
+def multiply_and_check(grads: Iterable[torch.Tensor], factor: torch.Tensor | None) -> torch.Tensor | None:
+    """Multiply in place by `factor` (None: leave as they are); 1 if a gradient is not finite, else 0.
+
+    The answer is float32 of shape [], on the device of the first gradient; None without gradients. Nothing waits for
+    the device.
+    """
+    founds = []
+    with torch.no_grad():
+        for (device, _), group in _grouped(grads).items():
+            found_inf = torch.zeros((), dtype=torch.float32, device=device)
+            by = torch.ones_like(found_inf) if factor is None else factor.to(device, non_blocking=True)
+            torch._amp_foreach_non_finite_check_and_unscale_(group, found_inf, by)
+            founds.append(found_inf)
+    if not founds:
+        return None
+    first = founds[0]
+    for found_inf in founds[1:]:
+        first = torch.maximum(first, found_inf.to(first.device, non_blocking=True))
+    return first
+
+
+def _grouped(grads: Iterable[torch.Tensor]) -> dict[tuple[torch.device, torch.dtype], list[torch.Tensor]]:
+    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = defaultdict(list)
+    for grad in grads:
+        groups[grad.device, grad.dtype].append(grad)
+    return groups

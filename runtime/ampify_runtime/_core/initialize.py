@@ -1,0 +1,111 @@
+"""Owns what `amp.initialize` does: settle a policy, and put models and optimizers under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import LBFGS, Optimizer
+
+from . import ambient
+from .enrolment import enrol, enrolment_of, require_optimizer
+from .forward_casts import cast_forwards, leave_forwards_alone
+from .gradients import parameters_of
+from .notices import warn_once
+from .policy import Policy, Request, resolve_policy
+from .scalers import is_initialized, provide_scalers
+from .step_hooks import hook_steps
+
+
+def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) -> Any:
+    """Put models and optimizers under the policy that `request` asks for; they come back as they were given.
+
+    Raises TypeError for what is no model or optimizer, ValueError for choices that cannot be had.
+    """
+    model_list = [_require_model(model) for model in _listed(models)]
+    optimizer_list = [require_optimizer(item, "amp.initialize: optimizers") for item in _listed(optimizers)]
+    policy = resolve_policy(request, _device_type(model_list, optimizer_list))
+    _check_optimizers(optimizer_list, policy)
+    _tell_if_inert(policy)
+    _put_models_under(policy, model_list, trains=bool(optimizer_list))
+    _put_optimizers_under(policy, optimizer_list, num_losses)
+    return models if optimizers is None else (models, optimizers)
+
+
+def _listed(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    # A Sequential or a ModuleList is iterable, and one model.
+    single = isinstance(given, (nn.Module, Optimizer)) or not isinstance(given, Iterable)
+    return [given] if single else list(given)
+
+
+def _require_model(value: Any) -> nn.Module:
+    if isinstance(value, nn.Module):
+        return value
+    raise TypeError(
+        f"amp.initialize: models: {type(value).__name__} is no torch.nn.Module; pass a module or a list of them"
+    )
+
+
+def _device_type(models: list[nn.Module], optimizers: list[Optimizer]) -> str:
+    """The type of the device that does the work: of several, the one that is not the CPU."""
+    tensors: list[torch.Tensor] = [parameter for model in models for parameter in model.parameters()]
+    tensors += [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
+    types = [tensor.device.type for tensor in tensors]
+    return next((device_type for device_type in types if device_type != "cpu"), "cpu")
+
+
+def _check_optimizers(optimizers: list[Optimizer], policy: Policy) -> None:
+    if not policy.scales:
+        return
+    for optimizer in optimizers:
+        name = type(optimizer).__name__
+        if isinstance(optimizer, LBFGS):
+            raise ValueError(
+                f"amp.initialize: {name} evaluates its closure many times a step and cannot skip one that overflows; "
+                'use opt_level="O4", which needs no loss scaling, or "O0"'
+            )
+        if "_optimizer_step_pre_hooks" not in vars(optimizer) or not getattr(type(optimizer).step, "hooked", False):
+            raise TypeError(
+                f"amp.initialize: {name}.step runs no step hooks, so that a step that overflows cannot be skipped; "
+                f"have {name}.__init__ call super().__init__(params, defaults), or pass the optimizer inside of it"
+            )
+        if any(parameter.dtype is torch.float16 for parameter in parameters_of(optimizer)):
+            raise ValueError(
+                f"amp.initialize: {name} has float16 parameters, whose gradients cannot be unscaled; opt level "
+                f"{policy.opt_level} casts by itself: remove the script's own .half() calls"
+            )
+
+
+def _tell_if_inert(policy: Policy) -> None:
+    if policy.inert_because is not None and policy.verbosity > 0:
+        warn_once(policy.inert_because, policy.inert_because)
+
+
+def _put_models_under(policy: Policy, models: list[nn.Module], trains: bool) -> None:
+    if policy.cast_dtype is None:
+        # The last training set up decides: a run at O0 after one at O1 in the same process is to compute in fp32.
+        if trains:
+            ambient.withdraw()
+        for model in models:
+            leave_forwards_alone(model)
+        return
+    for model in models:
+        cast_forwards(model, policy.device_type, policy.cast_dtype)
+    if models:
+        ambient.establish(policy.device_type, policy.cast_dtype)
+
+
+def _put_optimizers_under(policy: Policy, optimizers: list[Optimizer], num_losses: int) -> None:
+    known = [enrolment_of(optimizer) for optimizer in optimizers]
+    if known and all(enrolment is not None and enrolment.policy == policy for enrolment in known):
+        return
+    if optimizers or not is_initialized():
+        provide_scalers(policy, num_losses)
+    for optimizer in optimizers:
+        enrolment = enrol(optimizer, policy)
+        if policy.acts:
+            hook_steps(optimizer, enrolment)

@@ -1,0 +1,150 @@
+"""Owns the block of `scale_loss`: scaled inside, and gradients that read unscaled after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from . import ambient
+from .enrolment import Enrolment, enrolled, enrolment_of, require_optimizer
+from .regions import leave_dead_regions
+from .scaler import LossScaler
+from .scalers import is_initialized, scaler_of
+from .unscaling import Enrolled, of_this_thread, scale_existing, unscale
+
+_REDUCED = (torch.float16, torch.bfloat16)
+
+
+@dataclass(slots=True)
+class _Block:
+    """An open block: its scale, and the optimizers that were given to it or to blocks inside of it."""
+
+    scaler: LossScaler
+    scale: torch.Tensor
+    given: list[Enrolled]
+
+
+class _Open(threading.local):
+    """The outermost open block of a thread."""
+
+    def __init__(self) -> None:
+        self.block: _Block | None = None
+
+
+_open = _Open()
+
+
+@contextmanager
+def scaled_loss(
+    loss: Any, optimizers: Any, loss_id: Any, delay_unscale: bool, delay_overflow_check: bool
+) -> Iterator[Any]:
+    """The scaled loss, for the time of a `with` block; see `amp.scale_loss`."""
+    given = _given(optimizers)
+    leave_dead_regions()
+    with ambient.paused():
+        if not any(enrolment.policy.scales for _, enrolment in given):
+            yield loss
+        elif _open.block is not None:
+            # Its gradients end up among those of the outer block, so they must have the outer block's scale.
+            _open.block.given.extend(given)
+            yield _scaled(loss, _tensors(loss), _open.block.scale)
+        else:
+            with _block(loss, given, scaler_of(loss_id), delay_unscale, delay_overflow_check) as scaled:
+                yield scaled
+
+
+@contextmanager
+def _block(
+    loss: Any, given: list[Enrolled], scaler: LossScaler, delay_unscale: bool, delay_overflow_check: bool
+) -> Iterator[Any]:
+    losses = _tensors(loss)
+    # A copy: a step decides about the scale in place.
+    scale = scaler.scale_on(losses[0].device).clone()
+    here = threading.get_ident()
+    for _, enrolment in given:
+        enrolment.thread = here
+    before = {id(enrolment): enrolment.scaled_by for _, enrolment in of_this_thread()}
+    _open.block = block = _Block(scaler, scale, given)
+    # All of this thread's: a loss may feed more parameters than those of the optimizers given with it.
+    scale_existing(of_this_thread(), scale)
+    try:
+        yield _scaled(loss, losses, scale)
+    finally:
+        _open.block = None
+        _close(block, before, delay_unscale, delay_overflow_check)
+
+
+def _close(
+    block: _Block, before: dict[int, torch.Tensor | None], delay_unscale: bool, delay_overflow_check: bool
+) -> None:
+    given = {id(enrolment): enrolment for _, enrolment in block.given}
+    flags = {key: enrolment.found_inf for key, enrolment in given.items() if enrolment.has_scaled_backward}
+    # What was scaled before by a delayed block stays so, unless this block is to unscale it.
+    unscale(
+        (optimizer, enrolment)
+        for optimizer, enrolment in of_this_thread()
+        if (not delay_unscale if id(enrolment) in given else before.get(id(enrolment)) is None)
+    )
+    for key, enrolment in given.items():
+        enrolment.has_scaled_backward = True
+        if delay_unscale or delay_overflow_check:
+            enrolment.found_inf = None
+        elif enrolment.found_inf is not None:
+            block.scaler.note(_new(enrolment.found_inf, flags.get(key)))
+    block.scaler.expect_step(set(given.values()))
+
+
+def _new(found_inf: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
+    """What of `found_inf` is this block's: an earlier block's overflow is no reason to lower this one's scale."""
+    return found_inf if before is None else torch.relu(found_inf - before.to(found_inf.device))
+
+
+def _given(optimizers: Any) -> list[Enrolled]:
+    if not is_initialized():
+        raise RuntimeError(
+            "amp.scale_loss: amp.initialize has not been called; call "
+            "`model, optimizer = amp.initialize(model, optimizer)` before the training loop"
+        )
+    if optimizers is None:
+        return enrolled()
+    several = not isinstance(optimizers, Optimizer) and isinstance(optimizers, Iterable)
+    return [_enrolled(optimizer) for optimizer in (optimizers if several else [optimizers])]
+
+
+def _enrolled(value: Any) -> tuple[Optimizer, Enrolment]:
+    optimizer = require_optimizer(value, "amp.scale_loss: optimizers")
+    enrolment = enrolment_of(optimizer)
+    if enrolment is None:
+        raise RuntimeError(
+            f"amp.scale_loss: this {type(optimizer).__name__} was not given to amp.initialize; "
+            "give it there, also where it was made anew during training"
+        )
+    return optimizer, enrolment
+
+
+def _tensors(loss: Any) -> list[torch.Tensor]:
+    losses = [loss] if isinstance(loss, torch.Tensor) else loss
+    if isinstance(losses, Iterable) and not isinstance(losses, (str, dict)):
+        losses = list(losses)
+        if losses and all(isinstance(item, torch.Tensor) for item in losses):
+            return losses
+    raise TypeError(f"amp.scale_loss: loss is {type(loss).__name__}; pass a tensor, or a list or tuple of tensors")
+
+
+def _scaled(loss: Any, losses: list[torch.Tensor], scale: torch.Tensor) -> Any:
+    """`losses` times `scale`, in the shape of `loss`: a tensor, a tuple, or else a list."""
+    scaled = [_in_full(item) * scale.to(item.device, non_blocking=True) for item in losses]
+    if isinstance(loss, torch.Tensor):
+        return scaled[0]
+    return tuple(scaled) if isinstance(loss, tuple) else scaled
+
+
+def _in_full(loss: torch.Tensor) -> torch.Tensor:
+    # In reduced precision the product itself would overflow.
+    return loss.float() if loss.dtype in _REDUCED else loss

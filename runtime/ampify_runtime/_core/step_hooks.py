@@ -1,0 +1,166 @@
+"""Owns the hooks around an optimizer's step: no casts inside, and no step on gradients that overflowed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from . import ambient
+from .enrolment import Enrolment
+from .gradients import gradients_of, multiply_and_check
+from .notices import report, warn, warn_once
+from .regions import close_region, open_region
+from .scaler import LossScaler
+from .scalers import all_scalers
+from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
+from .unscaling import of_this_thread, unscale
+
+_MANY_SKIPS = 25
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def hook_steps(optimizer: Optimizer, enrolment: Enrolment) -> None:
+    """Watch over `optimizer`'s steps. The hooks are no part of its state dict, its copies or its pickles."""
+    enrolment.handles = (
+        optimizer.register_step_pre_hook(_Before(enrolment)),
+        optimizer.register_step_post_hook(_After(enrolment)),
+    )
+
+
+class _Before:
+    """Before the step: put casts off, decide about the scale, and empty the step if gradients overflowed."""
+
+    __slots__ = ("enrolment",)
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self.enrolment = enrolment
+
+    def __call__(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+        exits = open_region(self.enrolment, self.enrolment, sys._getframe(1))
+        # A step that calls its parent class's step is one step.
+        if exits is None:
+            return None
+        exits.enter_context(ambient.paused())
+        step = _Step(optimizer, self.enrolment, exits)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is not None:
+            return _with_closure(args, kwargs, step.around(closure))
+        if not self.enrolment.policy.scales or not step.is_to_be_skipped():
+            return None
+        step.hide()
+        return (stand_in_for(optimizer), *args[1:]), kwargs
+
+
+class _After:
+    """After the step: undo what was done before it."""
+
+    __slots__ = ("enrolment",)
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self.enrolment = enrolment
+
+    def __call__(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        close_region(self.enrolment)
+
+
+class _Step:
+    """One step of an optimizer, from before its first line to after its last."""
+
+    __slots__ = ("enrolment", "exits", "hidden", "optimizer")
+
+    def __init__(self, optimizer: Optimizer, enrolment: Enrolment, exits: ExitStack) -> None:
+        self.optimizer = optimizer
+        self.enrolment = enrolment
+        self.exits = exits
+        self.hidden: Hidden = []
+        exits.callback(show_gradients, self.hidden)
+
+    def hide(self) -> None:
+        """Leave the step nothing to work on."""
+        self.hidden.extend(hide_gradients(self.optimizer))
+
+    def around(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """`closure` with casts as outside of the step; what it computes may empty the rest of the step."""
+
+        def evaluate() -> Any:
+            show_gradients(self.hidden)
+            with ambient.resumed():
+                loss = closure()
+            if self.enrolment.policy.scales and self.is_to_be_skipped():
+                self.hide()
+            return loss
+
+        return evaluate
+
+    def is_to_be_skipped(self) -> bool:
+        """Decide about the scale; whether gradients overflowed and the optimizer cannot see to that by itself."""
+        found_inf, scalers = _settle(self.optimizer, self.enrolment)
+        if found_inf is None:
+            return False
+        if getattr(self.optimizer, "_step_supports_amp_scaling", False):
+            # Fused: the kernel itself looks, and nobody waits for the device.
+            self._tell_kernel(found_inf)
+            return False
+        overflowed = bool(found_inf.item())
+        _count(self.enrolment, overflowed, scalers)
+        return overflowed
+
+    def _tell_kernel(self, found_inf: torch.Tensor) -> None:
+        values = vars(self.optimizer)
+        values.update(grad_scale=None, found_inf=found_inf)
+        self.exits.callback(values.pop, "found_inf", None)
+        self.exits.callback(values.pop, "grad_scale", None)
+
+
+def _with_closure(args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callable[[], Any]) -> Arguments:
+    if "closure" in kwargs:
+        return args, kwargs | {"closure": closure}
+    return (args[0], closure, *args[2:]), kwargs
+
+
+def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | None, list[LossScaler]]:
+    """Unscale what is still scaled, and have scales decided; whether gradients overflowed, and whose scales."""
+    if enrolment.scaled_by is not None:
+        # All of this thread's, so that a parameter of two optimizers is unscaled once.
+        unscale(of_this_thread())
+    checked = enrolment.found_inf if enrolment.has_scaled_backward else None
+    found_inf = multiply_and_check(gradients_of(optimizer), None) if checked is None else checked
+    if found_inf is not None and not enrolment.has_scaled_backward:
+        _warn_of_unscaled_backward(enrolment)
+    enrolment.has_scaled_backward = False
+    concerned = [scaler for scaler in all_scalers() if scaler.awaits(enrolment)]
+    for scaler in concerned:
+        if found_inf is not None and len(concerned) == 1:
+            scaler.note(found_inf)
+        scaler.decide()
+    return found_inf, concerned
+
+
+def _warn_of_unscaled_backward(enrolment: Enrolment) -> None:
+    warn_once(
+        f"unscaled backward, {enrolment.name}",
+        f"{enrolment.name}.step: no amp.scale_loss block was given this optimizer since its last step, so its "
+        "gradients may come from an unscaled backward, where float16 gradients vanish; run the backward inside "
+        "`with amp.scale_loss(loss, optimizer) as scaled_loss:`",
+    )
+
+
+def _count(enrolment: Enrolment, overflowed: bool, scalers: list[LossScaler]) -> None:
+    if not overflowed:
+        enrolment.skipped_in_a_row = 0
+        return
+    enrolment.skipped_in_a_row += 1
+    if enrolment.policy.verbosity > 0:
+        scales = ", ".join(f"{scaler.value:g}" for scaler in scalers) or "unchanged"
+        report(f"gradient overflow: this step of {enrolment.name} is skipped; loss scale: {scales}")
+    if enrolment.skipped_in_a_row == _MANY_SKIPS:
+        warn(
+            f"{_MANY_SKIPS} steps of {enrolment.name} in a row were skipped, since their gradients are not finite "
+            "whatever the loss scale: nothing is learned. Look for inf or NaN in the data, the loss or the weights"
+        )
