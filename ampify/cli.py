@@ -63,7 +63,8 @@ class CommandsFirst(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows the options of `migrate`, since they need no command, before the commands."""
         migrate = self.commands["migrate"]
-        rows = [row for parameter in migrate.get_params(ctx) if (row := parameter.get_help_record(ctx))]
+        options = (parameter for parameter in migrate.get_params(ctx) if isinstance(parameter, click.Option))
+        rows = [row for option in options if (row := option.get_help_record(ctx))]
         with formatter.section("Options"):
             formatter.write_dl([("--version", "Show the version and exit."), *rows])
         self.format_commands(ctx, formatter)
@@ -79,7 +80,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            click.echo("ampify: interrupted; every file is as it was before or as it was to become", err=True)
+            click.echo("ampify: interrupted; no file is half written", err=True)
             sys.exit(INTERRUPTED)
         except pipeline.PROBLEMS as problem:
             raise Problem(str(problem)) from problem
@@ -103,7 +104,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Migrate training scripts; the name can be left out.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
 @click.option("--check", is_flag=True, help="Show no diff; exit with 1 if anything would change or was found.")
@@ -130,7 +131,7 @@ def main() -> None:
 def migrate(
     ctx: click.Context, paths: tuple[Path, ...], write: bool, check: bool, verbose: bool, config: Path | None, **_: Any
 ) -> None:
-    """Migrate training scripts; the default, so that its name can be left out."""
+    """Migrate the training scripts that PATH names or holds; the default, so that its name can be left out."""
     if verbose:
         logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
     if write and check:
@@ -142,7 +143,7 @@ def migrate(
     else:
         report = _migrate_paths(paths, options, write=write, check=check)
     if options.report is not None:
-        options.report.write_bytes(_json_bytes(json_report(report)))
+        _write_report(options.report, report)
     ctx.exit(exit_status(report, check=check, exit_zero=options.exit_zero))
 
 
@@ -174,7 +175,7 @@ def rules(form: str) -> None:
         click.echo(f"{code}  {name:<{width}}  {summary}")
 
 
-@main.command()
+@main.command(short_help="Put back what the last --write changed.")
 @click.argument("folder", default=".", type=FILE)
 @click.pass_context
 @guarded
@@ -247,6 +248,13 @@ def _migrate_stdin(paths: tuple[Path, ...], options: Options, *, write: bool, ch
         _write_diff(outcome)
     _write_text(report, check=check)
     return report
+
+
+def _write_report(path: Path, report: Report) -> None:
+    try:
+        path.write_bytes(_json_bytes(json_report(report)))
+    except OSError as problem:
+        raise Problem(f"--report {path} cannot be written: {problem.strerror or problem}") from problem
 
 
 def _write_diff(outcome: Outcome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ from ampify.model.edit import (
 )
 from ampify.model.finding import Finding, Related
 from ampify.model.plan import Plan
-from ampify.model.project import BackwardCall, Initialize, Project, TrainingLoop
+from ampify.model.project import BackwardCall, Initialize, Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.model.site import Site, SiteKind
 from ampify.plan import group_of, make_plan
@@ -168,6 +169,17 @@ def test_a_loop_of_which_nothing_is_said_does_not_pass_for_right() -> None:
     (finding,) = made.findings
     assert (finding.code, finding.refuses, finding.loop) == ("AMP903", True, "a")
     assert [code for *_, code in ledger(made)] == ["AMP903", "AMP903"]
+
+
+def test_an_obstacle_that_no_rule_reports_refuses_its_loop_all_the_same() -> None:
+    known = Obstacle("closure-step", at(4, width=16), "", loop="a")
+    project = replace(a_project(), obstacles=(known, replace(known, loop=None)))
+    made = plan(project, [a_fix(at(3))])
+    assert made.edits == ()
+    (refusal,) = [finding for finding in made.findings if finding.refuses]
+    assert (refusal.code, refusal.anchor, refusal.loop) == ("AMP903", known.anchor, "a")
+    assert "closure-step" in refusal.message
+    assert "AMP903" not in {f.code for f in plan(project, [a_fix(at(3)), a_refusal(at(4))]).findings}
 
 
 def test_a_fix_outside_of_loops_stands_alone() -> None:

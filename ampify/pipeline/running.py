@@ -13,7 +13,7 @@ from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_re
 from ampify.pipeline.reading import Reading, read_files, read_text
 from ampify.pipeline.settling import settle
 from ampify.pipeline.surroundings import surround
-from ampify.plan.silence import read_comments
+from ampify.plan.silence import asks_to_be_skipped, read_comments
 
 STDIN = "<stdin>"
 
@@ -43,8 +43,10 @@ def _migrate(reading: Reading, settings: Settings) -> Report:
     project = build_project(tuple(reading.sources.values()), settings)
     settled = settle(project, reading.sources, settings)
     plan = settled.plan
-    unread = (*reading.failures, *project.unreadable)
-    skipped = reading.skipped | read_comments(project.files.values()).skipped
+    asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
+    unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))
+    unparsed = {finding.anchor.path for finding in project.unreadable}
+    skipped = reading.skipped | (asking & unparsed) | read_comments(project.files.values()).skipped
     outcomes = file_outcomes(
         reading.seen,
         reading.sources,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ampify.config import import_folder
+from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
 from ampify.dependencies.findings import declaration_findings
 from ampify.dependencies.nearest import Declared, nearest_declarations, read_declaration
 from ampify.model.anchor import line_anchor
@@ -41,12 +42,12 @@ def surround(migrated: Sequence[tuple[Path, SourceFile]], bounds: Iterable[Path]
     if settings.vendor is not None:
         outcomes += vendor_outcomes(Path(settings.root), settings.vendor, runtime_files())
         findings += _out_of_reach(migrated, Path(settings.root, settings.import_root), settings.runtime_module)
-    wanted = [finding for finding in findings if settings.wants(finding.code)]
     taken = {source.path for _, source in migrated}
+    wanted = [_by_hand(f) if f.fix and f.anchor.path in taken else f for f in findings if settings.wants(f.code)]
     for declared in nearest.declared:
         path = declared.source.path
         edits = tuple(edit for f in wanted if f.fix and f.anchor.path == path for edit in f.fix.edits)
-        if edits and path not in taken:
+        if edits:
             outcomes.append(_declare(declared, edits))
     broken = tuple(failed(o.path, o.reason) for o in outcomes if o.status == "failed")
     return Surroundings(tuple(outcomes), (*wanted, *broken))
@@ -60,6 +61,11 @@ def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path
             message = f"run by its path, this script would not find `{module}`, which is imported from {import_root}/"
             hint = "run it with `python -m`, set PYTHONPATH, or give --vendor a folder next to it"
             yield Finding(*OUT_OF_REACH, line_anchor(source.path, 1), message, hint)
+
+
+def _by_hand(finding: Finding) -> Finding:
+    """The finding without its fix, for a file that is migrated itself: the two changes were planned apart."""
+    return replace(finding, fix=None, hint=f"add `{RUNTIME_REQUIREMENT}` there by hand")
 
 
 def _declare(declared: Declared, edits: tuple[Edit, ...]) -> Outcome:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit, EditLines, edited_path
 from ampify.model.finding import Finding
 from ampify.model.plan import Plan
-from ampify.model.project import Project, TrainingLoop
+from ampify.model.project import Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.plan.conflicts import Accepted, edit_anchor
 from ampify.plan.ledger import make_ledger, unresolved
@@ -18,6 +18,8 @@ from ampify.plan.silence import Comments, read_comments
 SKIPPED_PART = ("AMP008", "loop-in-skipped-file")
 CONFLICT = ("AMP902", "conflicting-edits")
 UNHANDLED = ("AMP903", "unhandled-loop")
+
+_REPORT_LOOP = "this is a fault of ampify: please report it with the loop"
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ def make_plan(
     `groups` of an earlier plan), which is then left alone.
     """
     comments = read_comments(project.files.values())
-    found = (*findings, *unresolved(project.sites, findings))
+    found = (*findings, *unresolved(project.sites, findings), *_unreported(project.obstacles, findings))
     decision = _Decision()
     for failure in put_back:
         decision.refuse(failure)
@@ -135,14 +137,22 @@ def _conflict(group: str, edit: Edit, other: Edit) -> Finding:
     return Finding(*CONFLICT, where, message, hint, refuses=True, loop=group)
 
 
+def _unreported(obstacles: Iterable[Obstacle], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Refusals of the loops that the index knows an obstacle of and no rule refuses for it."""
+    refused = {(finding.loop, finding.name) for finding in findings if finding.refuses}
+    for obstacle in obstacles:
+        if obstacle.loop is not None and (obstacle.loop, obstacle.kind) not in refused:
+            message = f"what is here ({obstacle.kind}) forbids migrating this training loop, and no rule reports it"
+            yield Finding(*UNHANDLED, obstacle.anchor, message, _REPORT_LOOP, refuses=True, loop=obstacle.loop)
+
+
 def _block_unhandled(loops: Iterable[TrainingLoop], decision: _Decision) -> None:
     """A loop that nothing is said of would count as right without being so."""
     spoken_of = {group_of(finding) for finding in decision.heard if finding.fix}
     for loop in loops:
         if not loop.migrated and loop.id not in spoken_of and loop.id not in decision.blocked:
             message = "no rule knows what to do with this training loop, so it is left as it is"
-            hint = "this is a fault of ampify: please report it with the loop"
-            decision.refuse(Finding(*UNHANDLED, loop.anchor, message, hint, refuses=True, loop=loop.id))
+            decision.refuse(Finding(*UNHANDLED, loop.anchor, message, _REPORT_LOOP, refuses=True, loop=loop.id))
 
 
 def _plan(project: Project, decision: _Decision, made: Mapping[str, list[Finding]]) -> Plan:

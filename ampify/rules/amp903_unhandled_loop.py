@@ -2,7 +2,8 @@
 
 What it does
 ------------
-Reports a training loop that is neither migrated already, nor to be migrated, nor refused.
+Reports a training loop that is neither migrated already, nor to be migrated, nor refused; and one that is known to
+be beyond migrating while no rule says so.
 
 Why it matters
 --------------

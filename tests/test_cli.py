@@ -1,0 +1,604 @@
+"""The command line, end to end on real files: what is printed where, what is written, and the exit status."""
+
+# ruff: noqa: W293 (a diff has a space for an empty line)
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ampify
+from ampify.cli import main
+from ampify.rules import all_rules
+
+ROOT = Path(ampify.__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]), "OMP_NUM_THREADS": "1"}
+
+TRAIN = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.ones(8, 4)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+MIGRATED = """\
+import torch
+from torch import nn
+from ampify_runtime import amp
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.ones(8, 4)).pow(2).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+DIFF = """\
+--- a/train.py
++++ b/train.py
+@@ -1,10 +1,13 @@
+ import torch
+ from torch import nn
++from ampify_runtime import amp
+ 
+ model = nn.Linear(4, 2)
+ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
++model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+ for step in range(3):
+     optimizer.zero_grad()
+     loss = model(torch.ones(8, 4)).pow(2).mean()
+-    loss.backward()
++    with amp.scale_loss(loss, optimizer) as scaled_loss:
++        scaled_loss.backward()
+     optimizer.step()
+"""
+CLOSURE = TRAIN.replace("optimizer.step()", "optimizer.step(lambda: loss)")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=stdin, prog_name="ampify")
+
+
+def tree() -> dict[str, bytes]:
+    return {p.as_posix(): p.read_bytes() for p in sorted(Path().rglob("*")) if p.is_file() and ".ampify" not in p.parts}
+
+
+# What a run does
+
+
+def test_a_dry_run_shows_the_diff_and_writes_nothing() -> None:
+    write({"train.py": TRAIN})
+    before = tree()
+    result = run("train.py")
+    assert result.stdout == DIFF
+    assert "1 file would change; 1 training loop migrated.\nNothing was written; --write writes it.\n" in result.stderr
+    assert "AMP110 [runtime-requirement-missing]" in result.stderr
+    assert (result.exit_code, tree()) == (0, before)
+
+
+def test_write_makes_the_change_undo_takes_it_back_and_a_second_run_has_nothing_to_do() -> None:
+    write({"train.py": TRAIN, "requirements.txt": "torch>=2.4\n", "other.py": "x = 1\n"})
+    before = tree()
+    result = run("--write", ".")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert result.stderr == (
+        "changed train.py\nchanged requirements.txt\n\n2 files changed; 1 training loop migrated.\n"
+    )
+    changed = {**before, "train.py": MIGRATED.encode(), "requirements.txt": b"torch>=2.4\nampify>=0.1\n"}
+    assert tree() == changed
+    again = run("--write", ".")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert again.stderr == "Nothing to do: 1 training loop right already.\n"
+    assert tree() == changed
+    undone = run("undo")
+    assert undone.exit_code == 0
+    assert undone.stderr == "put back train.py\nput back requirements.txt\n"
+    assert tree() == before
+    assert run("undo").exit_code == 2
+
+
+def test_check_shows_no_diff_and_says_it_in_the_exit_status() -> None:
+    write({"train.py": TRAIN, "requirements.txt": "ampify\ntorch\n"})
+    result = run("--check", "train.py")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "would change train.py\n\n1 file would change; 1 training loop migrated.\n"
+    assert run("--check", "--exit-zero", "train.py").exit_code == 0
+    write({"train.py": MIGRATED})
+    assert run("--check", "train.py").exit_code == 0
+
+
+def test_a_refused_loop_is_said_with_its_reason_and_nothing_is_written() -> None:
+    write({"train.py": CLOSURE})
+    before = tree()
+    result = run("--write", "train.py")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Not migrated" in result.stderr
+    assert "train.py:10:" in result.stderr
+    assert "AMP204" in result.stderr
+    assert "hint: " in result.stderr
+    assert result.stderr.endswith("Nothing changed: 1 training loop not migrated.\n")
+    assert tree() == before
+    assert run("--exit-zero", "train.py").exit_code == 0
+
+
+def test_nothing_to_do_says_why() -> None:
+    write({"a.py": "x = 1\n", "b.py": ""})
+    result = run(".")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "Nothing to do: no training loop found in 2 files.\n"
+
+
+def test_the_command_may_be_named_and_the_order_of_files_is_fixed() -> None:
+    write({"b.py": TRAIN, "a/train.py": TRAIN})
+    result = run("migrate", ".")
+    assert result.stdout == DIFF.replace("/train.py", "/a/train.py") + DIFF.replace("/train.py", "/b.py")
+    assert run(".", "-j", "1").stdout == run(".", "--jobs", "2").stdout == result.stdout
+
+
+def test_many_files_are_rewritten_alike_in_one_process_and_in_several() -> None:
+    write({f"train_{number:02}.py": TRAIN for number in range(16)})
+    alone, together = run(".", "-j", "1", "--format", "json"), run(".", "-j", "2", "--format", "json")
+    assert alone.stdout == together.stdout
+    assert json.loads(alone.stdout)["summary"]["files"]["changed"] == 16
+
+
+def test_an_unreadable_file_is_named_with_the_reason() -> None:
+    write({"old.py": TRAIN + "print 'done'\n", "train.py": TRAIN})
+    result = run(".")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Failed (1)\nold.py:11:1: AMP005 [python-2-syntax] ")
+    assert result.stdout == DIFF
+    assert run(".", "--ignore", "AMP005").exit_code == 0
+
+
+def test_a_file_of_other_bytes_is_named_with_the_reason() -> None:
+    Path("train.py").write_bytes(TRAIN.encode() + b"# \xff\n")
+    result = run("train.py")
+    assert result.exit_code == 1
+    assert "train.py:" in result.stderr
+    assert "AMP002 [undecodable-file]" in result.stderr
+
+
+def test_a_broken_file_that_asks_to_be_skipped_is_skipped() -> None:
+    write({"old.py": "# ampify: skip-file\nloss.backward()\nprint 'done'\n"})
+    Path("older.py").write_bytes(b"# ampify: skip-file\nloss.backward()  # \xff\n")
+    result = run(".", "--format", "json")
+    assert {(file["path"], file["status"]) for file in json.loads(result.stdout)["files"]} == {
+        ("old.py", "skipped"),
+        ("older.py", "skipped"),
+    }
+    assert result.exit_code == 0
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_file_without_permission_is_named() -> None:
+    write({"train.py": TRAIN})
+    Path("train.py").chmod(0)
+    assert "AMP001 [unreadable-file]" in run("train.py").stderr
+
+
+def test_a_file_that_is_a_dangling_link_is_missing() -> None:
+    Path("train.py").symlink_to("nowhere.py")
+    result = run("train.py")
+    assert (result.exit_code, result.stderr) == (2, "ampify: no such file or folder: train.py\n")
+
+
+def test_rules_can_be_left_out_and_comments_silence() -> None:
+    write({"train.py": TRAIN.replace("backward()", "backward()  # ampify: ignore[AMP201]")})
+    result = run("train.py")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (
+        "train.py:9: this training loop is left as it is, because what forbids it is silenced (AMP201)" in result.stderr
+    )
+    write({"train.py": TRAIN})
+    assert run("train.py", "--ignore", "AMP2,AMP110").stdout == ""
+    assert run("train.py", "--select", "AMP1", "--select", "AMP2").stdout == DIFF
+
+
+def test_presets_come_from_the_nearest_pyproject_and_flags_win() -> None:
+    write({"repo/train.py": TRAIN, "repo/pyproject.toml": '[tool.ampify]\nopt-level = "O0"\n'})
+    assert 'opt_level="O0"' in run("repo/train.py").stdout
+    assert 'opt_level="O4"' in run("repo/train.py", "--opt-level", "O4").stdout
+    write({"mine.toml": '[tool.ampify]\nformat = "json"\n'})
+    assert json.loads(run("repo", "--config", "mine.toml").stdout)["schema"] == 1
+
+
+def test_files_outside_of_the_current_folder() -> None:
+    write({"elsewhere/train.py": TRAIN, "here/empty": ""})
+    os.chdir("here")
+    result = run("../elsewhere/train.py", "--write")
+    assert result.exit_code == 0, result.output
+    assert Path("../elsewhere/train.py").read_text() == MIGRATED
+    assert run("undo").exit_code == 2
+    undone = run("undo", "../elsewhere")
+    assert undone.stderr == f"put back {Path('../elsewhere/train.py').resolve()}\n"
+    assert Path("../elsewhere/train.py").read_text() == TRAIN
+
+
+def test_undo_works_from_a_folder_below_and_leaves_what_was_edited_since() -> None:
+    write({"train.py": TRAIN, "sub/finetune.py": TRAIN})
+    assert run(".", "--write").exit_code == 0
+    write({"train.py": "# mine\n"})
+    os.chdir("sub")
+    result = run("undo")
+    assert result.exit_code == 1
+    assert "put back finetune.py\n" in result.stderr
+    assert "edited since, left alone: " in result.stderr
+    assert Path("../train.py").read_text() == "# mine\n"
+
+
+def test_a_file_that_cannot_be_written_is_named_and_nothing_is_half_done() -> None:
+    write({"a.py": TRAIN, "train.py": TRAIN})
+    Path("train.py").chmod(stat.S_IRUSR)
+    before = tree()
+    result = run(".", "--write")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("ampify: ")
+    assert "train.py" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert tree() == before
+
+
+# What surrounds the scripts
+
+
+def test_the_diff_shows_the_requirement_that_is_added() -> None:
+    write({"repo/src/train.py": TRAIN, "repo/requirements.txt": "numpy\ntorch==1.7\n"})
+    result = run("repo")
+    assert result.stdout.endswith(
+        "--- a/repo/requirements.txt\n+++ b/repo/requirements.txt\n@@ -1,2 +1,3 @@\n+ampify>=0.1\n numpy\n torch==1.7\n"
+    )
+    assert "repo/requirements.txt:2:1: AMP111 [torch-too-old] " in result.stderr
+    assert result.exit_code == 0
+    assert "requirements.txt" not in run("repo", "--ignore", "AMP110").stdout
+
+
+def test_a_setup_script_is_extended_by_the_codemod() -> None:
+    write({"train.py": TRAIN, "setup.py": "from setuptools import setup\n\nsetup(install_requires=['torch'])\n"})
+    assert "+setup(install_requires=['torch', 'ampify>=0.1'])\n" in run(".").stdout
+
+
+def test_a_setup_script_that_trains_is_left_to_a_person() -> None:
+    write({"setup.py": TRAIN + "setup(install_requires=['torch'])\n"})
+    result = run(".", "--write")
+    assert result.exit_code == 0
+    assert "ampify>=0.1" not in Path("setup.py").read_text()
+    assert "AMP110" in result.stderr
+
+
+def test_the_runtime_is_copied_once_and_the_script_runs_with_it() -> None:
+    write({"train.py": TRAIN + "print(loss.item())\n", "requirements.txt": "torch\n"})
+    result = run("train.py", "--vendor", "third_party")
+    assert "from third_party.ampify_runtime import amp" in result.stdout
+    assert "requirements.txt" not in result.stdout
+    assert "would go to third_party/ampify_runtime." in result.stderr
+    assert not Path("third_party").exists()
+    result = run("train.py", "--vendor", "third_party", "--write")
+    assert result.exit_code == 0, result.output
+    assert "went to third_party/ampify_runtime." in result.stderr
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "train.py"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) < 1
+    again = run(".", "--vendor", "third_party", "--write")
+    assert again.stderr == "Nothing to do: 1 training loop right already.\n"
+    assert run("undo").exit_code == 0
+    assert not Path("third_party").exists()
+
+
+def test_an_edited_copy_of_the_runtime_stops_the_run() -> None:
+    write({"train.py": TRAIN, "lib/ampify_runtime/__init__.py": "mine = True\n"})
+    before = tree()
+    result = run("train.py", "--vendor", "lib", "--write")
+    assert result.exit_code == 2
+    assert "lib/ampify_runtime/__init__.py differs from the runtime" in result.stderr
+    assert tree() == before
+
+
+def test_a_script_that_would_not_find_the_copy_is_told_so() -> None:
+    guarded = TRAIN + 'if __name__ == "__main__":\n    print(loss)\n'
+    write({"scripts/train.py": guarded, "package/__init__.py": "", "package/train.py": guarded})
+    result = run(".", "--vendor", "lib")
+    assert "scripts/train.py:1:1: AMP113 [runtime-copy-out-of-reach]" in result.stderr
+    assert "package/train.py:1:1: AMP113" not in result.stderr
+
+
+# Standard input
+
+
+def test_standard_input_gives_a_diff_or_the_code() -> None:
+    assert run("-", stdin=TRAIN).stdout == DIFF.replace("a/train.py", "a/<stdin>").replace("b/train.py", "b/<stdin>")
+    result = run("-", "--write", stdin=TRAIN)
+    assert (result.exit_code, result.stdout) == (0, MIGRATED)
+    assert "1 file would change" in result.stderr
+    assert run("-", "--write", stdin=MIGRATED).stdout == MIGRATED
+    checked = run("-", "--check", stdin=TRAIN)
+    assert (checked.exit_code, checked.stdout) == (1, "")
+    assert json.loads(run("-", "--format", "json", stdin=TRAIN).stdout)["files"][0]["path"] == "<stdin>"
+
+
+def test_standard_input_that_cannot_be_read_comes_out_as_it_was() -> None:
+    broken = TRAIN.encode() + b"# \xff\n"
+    result = run("-", "--write", stdin=broken)
+    assert (result.exit_code, result.stdout_bytes) == (1, broken)
+    assert "<stdin>:" in result.stderr
+
+
+# Reports
+
+
+def test_json_on_standard_output_and_in_a_file() -> None:
+    write({"train.py": TRAIN, "requirements.txt": "ampify\ntorch\n"})
+    result = run("train.py", "--format", "json", "--report", "report.json", "--write")
+    assert result.stderr == ""
+    assert result.stdout == Path("report.json").read_text(encoding="utf-8")
+    report = json.loads(result.stdout)
+    assert report["files"] == [{"path": "train.py", "status": "changed", "reason": ""}]
+    assert [(loop["line"], loop["state"], loop["models"]) for loop in report["loops"]] == [(9, "migrated", ["model"])]
+    assert {(site["kind"], site["line"], site["state"]) for site in report["sites"]} >= {
+        ("backward", 9, "rewritten"),
+        ("step", 10, "right"),
+        ("zero_grad", 7, "right"),
+    }
+    assert report["summary"]["wrote"] is True
+
+
+def test_a_report_beside_the_diff() -> None:
+    write({"train.py": TRAIN})
+    result = run("train.py", "--report", "report.json")
+    assert result.stdout == DIFF
+    assert json.loads(Path("report.json").read_text(encoding="utf-8"))["summary"]["wrote"] is False
+
+
+def test_a_report_that_cannot_be_written() -> None:
+    write({"train.py": TRAIN})
+    result = run("train.py", "--report", "no/such/report.json")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("ampify: --report no/such/report.json cannot be written: No such file or directory\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names that are no text")
+def test_a_file_name_that_is_no_text() -> None:
+    Path(os.fsdecode(b"tr\xe9in.py")).write_text(TRAIN)
+    result = run(".", "--format", "json")
+    assert json.loads(result.stdout_bytes)["files"][0]["path"] == "tr\udce9in.py"
+    assert b"--- a/tr\xe9in.py\n" in run(".").stdout_bytes
+
+
+# Wrong usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.py"], "no such file or folder: missing.py"),
+        (["train.py", "missing.py", "gone"], "no such file or folder: missing.py, gone"),
+        (["notebook.ipynb"], "notebook.ipynb: notebooks are not available in this version; export it as a .py file"),
+        (["verify", "train.py"], "`ampify verify` is not available in this version (./verify names a file)"),
+        (["--target", "native", "."], "--target native is not available in this version; it can be runtime"),
+        (["--write", "--check", "."], "--check writes nothing; give --write or --check, not both"),
+        (["-", "train.py"], "standard input (-) goes alone; name files and folders in another run"),
+        (["-", "--vendor", "lib"], "--vendor needs a folder to copy to; it does not go with standard input (-)"),
+        (["-", "--write", "--format", "json"], "with - and --write standard output takes the code"),
+        (["--select", "AMP7", "."], "--select AMP7: no rule has a code that starts so"),
+        (["--config", "none.toml", "."], "none.toml cannot be read: No such file or directory"),
+        (["explain", "AMP01"], "no rule is called 'AMP01'; did you mean AMP"),
+        (["explain", "unscaled-backwards"], "no rule is called 'unscaled-backwards'; did you mean unscaled-backward?"),
+        (["explain", "?"], "no rule is called '?'; `ampify rules` lists them"),
+        (["undo"], "no write of ampify is on record here"),
+    ],
+)
+def test_wrong_usage_gets_one_line_and_exit_status_2(arguments: list[str], said: str) -> None:
+    write({"train.py": TRAIN})
+    result = run(*arguments, stdin="")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("ampify: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_wrong_option_and_no_path_at_all_show_the_usage() -> None:
+    for arguments in (["--wrte", "."], ["--write"]):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "Usage: ampify" in result.stderr
+    assert "Usage: ampify [OPTIONS] PATH..." in run().output
+
+
+def test_a_file_called_like_a_command_is_reached_by_its_path() -> None:
+    write({"rules": "x = 1\n"})
+    assert "AMP009" in run("rules").stdout
+    assert run("./rules").stderr == "Nothing to do: no training loop found in 1 file.\n"
+
+
+# The other commands
+
+
+def test_help_shows_the_options_and_the_commands() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    for word in ("[OPTIONS] PATH...", "COMMAND [ARGS]...", "--write", "--vendor DIR", "--version", "explain", "undo"):
+        assert word in result.stdout, word
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_explain_works_for_every_rule_by_code_and_by_name(rule: object) -> None:
+    code, name = rule.code, rule.name  # type: ignore[attr-defined]
+    by_code, by_name = run("explain", code.lower()), run("explain", name)
+    assert by_code.exit_code == 0
+    assert by_code.stdout == by_name.stdout
+    assert by_code.stdout.startswith(f"{code} {name}\n\n")
+    assert "\nWhy it matters\n--------------\n" in by_code.stdout
+
+
+def test_rules_lists_all_of_them() -> None:
+    lines = run("rules").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [[rule.code, rule.name] for rule in all_rules()]
+    listed = json.loads(run("rules", "--format", "json").stdout)
+    assert [(item["code"], item["name"]) for item in listed] == [(rule.code, rule.name) for rule in all_rules()]
+    assert all(item["summary"].endswith(".") for item in listed)
+
+
+# Processes of their own
+
+
+def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "ampify", *arguments]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_as_a_module_with_bytes_as_they_are() -> None:
+    Path("train.py").write_bytes(b"\xef\xbb\xbf" + TRAIN.replace("\n", "\r\n").encode())
+    done = process("train.py")
+    assert done.returncode == 0, done.stderr
+    Path("change.diff").write_bytes(done.stdout)
+    subprocess.run(["git", "apply", "change.diff"], check=True)
+    assert Path("train.py").read_bytes() == b"\xef\xbb\xbf" + MIGRATED.replace("\n", "\r\n").encode()
+    assert process("--version").stdout == f"ampify, version {ampify.__version__}\n".encode()
+
+
+def test_neither_torch_nor_libcst_is_imported_for_a_run_that_changes_nothing() -> None:
+    write({"train.py": MIGRATED})
+    script = (
+        "import sys\nfrom ampify.cli import main\n"
+        "try:\n    main(['--check', 'train.py'])\n"
+        "finally:\n    print([name for name in ('torch', 'libcst', 'ampify_runtime') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def on_a_terminal(*arguments: str, **variables: str) -> str:
+    """What a terminal shows of a run."""
+    ours, theirs = pty.openpty()
+    environment = {**ENVIRONMENT, "TERM": "xterm", **variables}
+    environment.pop("NO_COLOR", None)
+    environment.update(variables)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ampify", *arguments], env=environment, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    child.wait()
+    os.close(ours)
+    return shown.decode()
+
+
+def test_colours_on_a_terminal_alone_and_not_against_the_users_wish() -> None:
+    write({"train.py": TRAIN})
+    shown = on_a_terminal("train.py")
+    assert "\033[32m+from ampify_runtime import amp\033[0m" in shown
+    assert "\033[33mAMP110\033[0m" in shown
+    assert "\033[" not in on_a_terminal("train.py", NO_COLOR="1")
+    assert "\033[" not in on_a_terminal("train.py", TERM="dumb")
+    assert b"\033[" not in process("train.py").stdout
+
+
+def test_a_closed_pipe_is_no_failure_worth_a_traceback() -> None:
+    write({f"train_{number}.py": TRAIN for number in range(3)})
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ampify", "."], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    said = child.stderr.read()
+    child.wait()
+    child.stderr.close()
+    assert b"Traceback" not in said
+
+
+def test_an_interrupt_gets_one_line_and_exit_status_130() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_RUN], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "ampify: interrupted; no file is half written\n"
+
+
+# Ctrl-C comes while ampify waits for its input.
+INTERRUPTED_RUN = """
+import os, signal, sys, time, types
+from ampify import cli
+
+def read():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+
+sys.stdin = types.SimpleNamespace(buffer=types.SimpleNamespace(read=read))
+cli.main(["-"])
+"""
+
+
+# Failures of ampify itself
+
+
+def test_a_failure_of_ampify_gets_one_line_and_its_place_with_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("broken\nin two lines")
+
+    write({"train.py": TRAIN})
+    monkeypatch.setattr("ampify.pipeline.running.settle", broken)
+    result = run("train.py", "--write")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("ampify: internal failure, nothing was written: KeyError: ")
+    assert result.stderr.count("\n") == 1
+    assert Path("train.py").read_text() == TRAIN
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN_RUN, "--verbose", "train.py"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback (most recent call last):" in done.stderr
+    assert "ZeroDivisionError" in done.stderr.splitlines()[-1]
+
+
+BROKEN_RUN = """
+import sys
+from ampify import cli, pipeline
+pipeline.run = lambda *arguments: 1 / 0
+cli.main(sys.argv[1:])
+"""
