@@ -266,7 +266,8 @@ class Assembly:
 
     def gradient_reads(self, related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
         for event in by_anchor(related, "grad_read"):
-            if event.detail == "other" and not self.only_checks(event):
+            training = any(e.feeds for e in event.latest)
+            if event.detail == "other" and training and not self.only_checks(event):
                 yield Obstacle("input-gradient-read", event.anchor, "", loop=loop)
 
     @staticmethod

@@ -16,6 +16,7 @@ from ampify.index.values import (
     FunctionValue,
     Instance,
     Method,
+    NoneValue,
     Opaque,
     Parameters,
     Place,
@@ -104,6 +105,8 @@ class Calls:
                 return self.external(callee.dotted, call, frame, place, positional, keywords)
             case Instance():
                 return self.call_outside(callee, positional, keywords)
+            case NoneValue():
+                return NOTHING
             case Opaque() | Parameters():
                 return self.flow.one(Derived, callee) | flowing(self, positional, keywords)
         return flowing(self, positional, keywords)

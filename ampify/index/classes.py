@@ -16,6 +16,7 @@ from ampify.index.values import (
     Instance,
     Method,
     ModuleValue,
+    NoneValue,
     Opaque,
     Parameters,
     State,
@@ -92,6 +93,8 @@ class Classes:
                 return frozenset((owner,))
             case External():
                 return flow.one(External, catalog.canonical(f"{owner.dotted}.{name}"))
+            case NoneValue():
+                return NOTHING
             case ModuleValue():
                 return self.module_member(owner, name)
             case ClassValue():

@@ -16,6 +16,7 @@ from ampify.index.values import (
     Frame,
     FunctionValue,
     Instance,
+    NoneValue,
     Opaque,
     Parameters,
     Place,
@@ -147,7 +148,7 @@ class Classifier:
         return Event(kind, node, anchor, frame, nothing, (), frozenset(), 0, 0, values, detail=detail)
 
     def _gradient(self, node: f.Attribute, frame: Frame) -> Iterator[Event]:
-        owners = self.flow.evaluate(node.value, frame)
+        owners = frozenset(o for o in self.flow.evaluate(node.value, frame) if not isinstance(o, NoneValue))
         if any(isinstance(o, External) for o in owners):
             return
         parameters = bool(owners) and all(self._is_parameter(o) for o in owners)
@@ -238,7 +239,12 @@ class Classifier:
     ) -> Iterator[Event]:
         optimizers = self.entities.optimizers(receivers)
         given = [v for v in (*node.args, *(v for _, v in node.keywords)) if not is_none(v)]
-        if optimizers:
+        stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
+        if receivers and all(isinstance(r, NoneValue) for r in receivers):
+            return
+        if stepped and not optimizers:
+            yield self._event("step", node, frame, stepped, "scaler")
+        elif optimizers:
             yield self._event("step", node, frame, optimizers, "closure" if given else "")
         elif not inside and not given and self._may_be_optimizer(node, receivers):
             yield self._event("unknown_step", node, frame, (), trail(receivers))

@@ -34,7 +34,8 @@ Stack: TypeAlias = tuple[tuple[Frame, f.Span], ...]
 @dataclass(eq=False, slots=True)
 class Event:
     """One place met once on a run. `stack` holds, outermost first, each frame and the statement it was at; `loops` the
-    `for` and `while` statements under way; `live` the backward events whose gradients are still there; `values` what
+    `for` and `while` statements under way; `live` the backward events whose gradients are still there,
+    `latest` the last of them on each path here; `values` what
     it acts on; `root` the number of the run; `number` its place in the order of all events."""
 
     kind: EventKind
@@ -48,6 +49,7 @@ class Event:
     root: int
     values: tuple[Value, ...] = ()
     live: frozenset[Event] = frozenset()
+    latest: frozenset[Event] = frozenset()
     scaled: str | None = None
     detail: str = ""
     parents: tuple[f.Expr, ...] = ()

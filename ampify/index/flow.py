@@ -26,6 +26,7 @@ from ampify.index.values import (
     Interner,
     Method,
     ModuleValue,
+    NoneValue,
     Opaque,
     Parameters,
     Place,
@@ -315,7 +316,7 @@ class Flow:
                 return self.calls.call(expr, frame)
             case f.Constant():
                 if expr.value is None:
-                    return self.one(External, "None")
+                    return self.one(NoneValue)
                 return self.one(Text, expr.value) if isinstance(expr.value, str) else NOTHING
             case f.Elements():
                 return self.display(expr, frame)

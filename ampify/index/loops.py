@@ -156,13 +156,22 @@ class Loops:
 def updates_in_place(event: Event) -> bool:
     """Whether a gradient is read to change a parameter: in `w -= lr * w.grad`, or as an argument of `add_`."""
     if isinstance(event.statement, f.Assign) and event.statement.kind == "AugAssign":
-        return event.node not in event.statement.targets and not _within(event.node, event.statement.targets)
+        target = event.statement.targets[0]
+        same = _root(target) == _root(event.node) is not None
+        return same and not _within(event.node, event.statement.targets)
     chain = (*event.parents, event.node)
     for call, part in zip(chain, chain[1:], strict=False):
         if isinstance(call, f.Call) and part is not call.func and isinstance(call.func, f.Attribute):
             if call.func.attr.endswith("_") and event.detail == "parameter" and not _holds_grad(call.func):
                 return True
     return False
+
+
+def _root(expr: f.Expr) -> str | None:
+    """The name that a chain of attributes starts with."""
+    while isinstance(expr, f.Attribute):
+        expr = expr.value
+    return expr.id if isinstance(expr, f.Name) else None
 
 
 def _within(node: f.Expr, targets: tuple[f.Expr, ...]) -> bool:

@@ -9,7 +9,7 @@ from ampify.index.entities import Entities
 from ampify.index.events import Stack
 from ampify.index.flow import Flow
 from ampify.index.syntax import inside, path_to, statements
-from ampify.index.values import External, Frame, Instance, Opaque, Value, Values
+from ampify.index.values import Frame, Instance, NoneValue, Opaque, Value, Values
 from ampify.model import facts as f
 
 Entity = Callable[[Values], frozenset[Value]]
@@ -82,7 +82,7 @@ class Names:
     def expressions(self, place: Spot, entity: Entity) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""
         for rank, (name, values) in enumerate(self.visible(place)):
-            optional = any(isinstance(v, External) and v.dotted == "None" for v in values)
+            optional = any(isinstance(v, NoneValue) for v in values)
             found = entity(values)
             if found:
                 yield Expression(name, found, rank, optional)
@@ -146,11 +146,11 @@ class Names:
         names = dict.fromkeys(p.name for p in scope.parameters)
         around = [block[index] for block, index in path_to(scope.body, at)]
         for statement in statements(scope.body):
-            before = statement.span[2:] <= at[:2]
+            before = statement.span[2:] <= at[:2] or (after and inside(statement.span, at))
             if isinstance(statement, f.For | f.With):
                 if inside(at, statement.span) and statement in around:
                     names.update(dict.fromkeys(_targets(statement)))
-            elif before or (after and statement.span == at):
+            elif before:
                 names.update(dict.fromkeys(_targets(statement)))
         return list(names)
 

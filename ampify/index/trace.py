@@ -25,18 +25,20 @@ VISIT_BUDGET = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Backward events whose gradients may still be there, each with the optimizers it has been cleared for."""
+    """Backward events whose gradients may still be there, each with the optimizers it has been cleared for, and the
+    last backward on each path."""
 
     cleared: tuple[tuple[Event, frozenset[Value]], ...] = ()
+    latest: frozenset[Event] = frozenset()
 
     def with_backward(self, event: Event) -> Pending:
         """After a backward."""
         kept = tuple(pair for pair in self.cleared if pair[0] is not event)
-        return Pending((*kept, (event, frozenset())))
+        return Pending((*kept, (event, frozenset())), frozenset((event,)))
 
     def without(self, optimizers: frozenset[Value]) -> Pending:
         """After a `zero_grad` of these optimizers."""
-        return Pending(tuple((event, cleared | optimizers) for event, cleared in self.cleared))
+        return Pending(tuple((event, cleared | optimizers) for event, cleared in self.cleared), self.latest)
 
     def live_for(self, optimizer: Value) -> tuple[Event, ...]:
         """Backward events whose gradients a step of this optimizer would consume."""
@@ -49,7 +51,7 @@ class Pending:
         mine = dict(self.cleared)
         for event, cleared in other.cleared:
             mine[event] = mine[event] & cleared if event in mine else cleared
-        return Pending(tuple(sorted(mine.items(), key=lambda pair: pair[0].number)))
+        return Pending(tuple(sorted(mine.items(), key=lambda pair: pair[0].number)), self.latest | other.latest)
 
 
 def join(states: Iterable[Pending | None]) -> Pending | None:
@@ -236,6 +238,7 @@ class Trace:
             number=len(self.events),
             root=self.root,
             live=live,
+            latest=state.latest,
             scaled=self.scaled_name(event),
             feeds={},
         )

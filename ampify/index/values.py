@@ -143,6 +143,13 @@ class Text(Value):
 
 
 @dataclass(eq=False, slots=True)
+class NoneValue(Value):
+    """None."""
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
 class Super(Value):
     """`super()` in a method of `cls` for `receiver`."""
 
