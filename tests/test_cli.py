@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import runpy
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -201,11 +202,30 @@ def test_a_broken_file_that_asks_to_be_skipped_is_skipped() -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_without_permission_is_named() -> None:
-    write({"train.py": TRAIN})
+@pytest.fixture
+def no_superuser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that this process works in without the superuser's right to read everything."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        monkeypatch.chdir(name)
+        yield Path(name)
+        os.seteuid(os.getuid())
+        for path in Path(name).iterdir():
+            path.chmod(0o755)
+        os.chdir("/")
+
+
+def test_what_may_not_be_read_is_named(no_superuser: Path) -> None:
+    write({"train.py": TRAIN, "closed/other.py": "", "open.py": TRAIN})
     Path("train.py").chmod(0)
-    assert "AMP001 [unreadable-file]" in run("train.py").stderr
+    Path("closed").chmod(0)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    result = run(".")
+    assert result.exit_code == 1
+    assert "train.py:1:1: AMP001 [unreadable-file] may not be read" in result.stderr
+    assert "closed:1:1: AMP001 [unreadable-file] this folder cannot be listed" in result.stderr
+    assert "+++ b/open.py\n" in result.stdout
 
 
 def test_a_file_that_is_a_dangling_link_is_missing() -> None:
@@ -489,6 +509,13 @@ def test_as_a_module_with_bytes_as_they_are() -> None:
     assert process("--version").stdout == f"ampify, version {ampify.__version__}\n".encode()
 
 
+def test_as_a_module_in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["ampify", "--version"])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_module("ampify", run_name="__main__")
+    assert (done.value.code, capsys.readouterr().out) == (0, f"ampify, version {ampify.__version__}\n")
+
+
 def test_neither_torch_nor_libcst_is_imported_for_a_run_that_changes_nothing() -> None:
     write({"train.py": MIGRATED})
     script = (
@@ -502,7 +529,7 @@ def test_neither_torch_nor_libcst_is_imported_for_a_run_that_changes_nothing() -
 
 def on_a_terminal(*arguments: str, **variables: str) -> str:
     """What a terminal shows of a run."""
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     environment = {**ENVIRONMENT, "TERM": "xterm", **variables}
     environment.pop("NO_COLOR", None)
     environment.update(variables)
@@ -597,7 +624,11 @@ def test_a_failure_of_ampify_gets_one_line_and_its_place_with_verbose(monkeypatc
 
 
 BROKEN_RUN = """
+import runpy
+import stat
+import subprocess
 import sys
+import tempfile
 from ampify import cli, pipeline
 pipeline.run = lambda *arguments: 1 / 0
 cli.main(sys.argv[1:])

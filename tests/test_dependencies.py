@@ -185,6 +185,10 @@ PYPROJECT = {
         '[project]\ndescription = """\ndependencies = ["torch"]\n"""\ndependencies = ["torch"]\n',
         None,
     ),
+    "text that looks like the start of an array": (
+        '[project]\ndescription = """\ndependencies = [\n"""\ndependencies = ["torch"]\n',
+        None,
+    ),
     "a dotted key": ('project.dependencies = ["torch"]\n', None),
     "a nested table": ('[tool.poetry.dependencies.torch]\nversion = "2.4"\n', None),
     "several values": ('[tool.poetry.dependencies]\ntorch = [\n    {version = "2.4", python = "3.10"},\n]\n', None),
@@ -417,6 +421,7 @@ def test_one_alternative_that_is_new_enough_will_do() -> None:
     both = (SpecifierSet("<2"), SpecifierSet(">=2.4"))
     assert not torch_too_old(Constraint("torch", 1, both))
     assert torch_too_old(Constraint("torch", 1, both[:1]))
+    assert not torch_too_old(Constraint("torch", 1, specifiers("<2", "about 3")))
     assert not torch_too_old(Constraint("torch", 1)), "what is not understood is not called old"
 
 

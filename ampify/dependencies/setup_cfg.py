@@ -68,10 +68,9 @@ def _lines(texts: list[str]) -> list[_Line]:
             value = stripped
         elif header := _SECTION.match(text):
             section, key, value = header["name"].strip(), "", ""
-        elif option := _OPTION.match(text):
-            key, value = option["key"].lower(), option["value"]
         else:
-            continue
+            option = _OPTION.match(text)
+            key, value = (option["key"].lower(), option["value"]) if option else ("", "")
         lines.append(_Line(section, key, number, text, value, _listed(value, number)))
     return lines
 
