@@ -217,7 +217,7 @@ class Assembly:
             if chosen is None:
                 return ()
             for expression in chosen:
-                if expression.optional and not self.guarded(event, expression.text):
+                if expression.optional and self.asked(event, expression.text):
                     detail = f"{expression.text} may be None here"
                     trouble.append(Obstacle("optional-optimizer", event.anchor, detail, loop=loop))
             found[tuple(e.text for e in chosen)] = None
@@ -259,6 +259,11 @@ class Assembly:
         facts = self.flow.files[event.frame.path]
         around = [block[i] for block, i in path_to(self.flow.scope(event.frame).body, event.statement.span)]
         return frozenset(facts.text(s.test.span) for s in around if isinstance(s, f.Branch))
+
+    def asked(self, event: Event, text: str) -> bool:
+        """Whether a step, but not the backward it consumes, stands under a condition on the optimizer."""
+        steps = [s for s in event.feeds.values() if any(self.receiver(s) in c for c in self.conditions(s))]
+        return bool(steps) and not self.guarded(event, text)
 
     def guarded(self, event: Event, text: str) -> bool:
         """Whether a condition around a statement mentions an expression."""

@@ -16,6 +16,7 @@ from ampify.index.values import (
     FunctionValue,
     Instance,
     Method,
+    ModuleValue,
     NoneValue,
     Opaque,
     Parameters,
@@ -133,13 +134,13 @@ class Calls:
         return self.flow.store.read(callee, "return", self.flow.reader)
 
     def callee_frame(self, function: FunctionValue, at: tuple[Frame, f.Call] | None) -> Frame:
-        """Methods are told apart by where their object was made, functions by where they are called."""
-        sites: tuple[Place, ...] = ()
+        """Functions are told apart by where they are called, methods also by where their object was made."""
+        call: tuple[Place, ...] = ((at[0].path, at[1].span),) if at is not None else ()
         if isinstance(function.receiver, Instance):
-            sites = (function.receiver.place, *function.receiver.sites)
-        elif at is not None:
-            sites = ((at[0].path, at[1].span), *at[0].sites)
-        return self.flow.make(Frame, function.path, function.scope, sites[:2], function.outer)
+            sites = (function.receiver.place, *call, *function.receiver.sites)[:3]
+        else:
+            sites = (*call, *(at[0].sites if at is not None else ()))[:2]
+        return self.flow.make(Frame, function.path, function.scope, sites, function.outer)
 
     def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
         flow = self.flow
@@ -458,6 +459,9 @@ def _getattr(
         outside = (v for v in positional[0] if isinstance(v, External))
         for value in outside:
             found |= calls.flow.one(External, f"{value.dotted}.*")
+        for value in positional[0]:
+            if isinstance(value, ModuleValue):
+                found |= calls.flow.classes.definitions(value)
     return found
 
 

@@ -122,6 +122,14 @@ class Classes:
         submodule = self.flow.modules.find(owner.path, name, 1)
         return self.flow.one(ModuleValue, submodule) if submodule else values
 
+    def definitions(self, owner: ModuleValue) -> Values:
+        """All classes and functions a module binds: what a name that is not known could stand for."""
+        frame = self.flow.module_frame(owner.path)
+        found = NOTHING
+        for name in sorted(self.flow.scope(frame).bound):
+            found |= self.flow.store.read(frame, name, self.flow.reader)
+        return frozenset(v for v in found if isinstance(v, ClassValue | FunctionValue))
+
     def class_member(self, cls: ClassValue, name: str, receiver: Value | None) -> Values:
         return self.inherited(self.order(cls), name, receiver, cls)
 

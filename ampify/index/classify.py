@@ -151,7 +151,7 @@ class Classifier:
         owners = frozenset(o for o in self.flow.evaluate(node.value, frame) if not isinstance(o, NoneValue))
         if any(isinstance(o, External) for o in owners):
             return
-        parameters = bool(owners) and all(self._is_parameter(o) for o in owners)
+        parameters = any(self._is_parameter(o) for o in owners)
         yield self._event("grad_read", node, frame, tuple(owners), "parameter" if parameters else "other")
 
     def _is_parameter(self, value: Value) -> bool:

@@ -9,7 +9,7 @@ from ampify.index.entities import Entities
 from ampify.index.events import Stack
 from ampify.index.flow import Flow
 from ampify.index.syntax import inside, path_to, statements
-from ampify.index.values import Frame, Instance, NoneValue, Opaque, Value, Values
+from ampify.index.values import NOTHING, Frame, Instance, NoneValue, Opaque, Value, Values
 from ampify.model import facts as f
 
 Entity = Callable[[Values], frozenset[Value]]
@@ -42,12 +42,16 @@ class Names:
         self.entities = entities
 
     def optimizers(self, values: Values) -> frozenset[Value]:
-        """The optimizers a variable's values hold."""
+        """The optimizers a variable's values hold; none if it holds other objects too: then the flow has lost track."""
+        if any(isinstance(v, Instance) and not self.entities.is_optimizer(v) for v in values):
+            return NOTHING
         return frozenset(self.entities.optimizers(values))
 
     def models(self, values: Values) -> frozenset[Value]:
-        """The modules a variable's values are, inside any parallel wrapper."""
+        """The modules a variable's values are, inside any parallel wrapper; none if it holds an optimizer too."""
         found: set[Value] = set()
+        if any(self.entities.is_optimizer(v) for v in values):
+            return NOTHING
         for value in values:
             if isinstance(value, Instance | Opaque):
                 found |= self.entities.unwrapped(value)
