@@ -77,7 +77,9 @@ BCE_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.modules.loss.BCELoss"})
 GRADIENT_FUNCTIONS = frozenset({"torch.autograd.grad"})
 BACKWARD_FUNCTIONS = frozenset({"torch.autograd.backward"})
 
-PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+PARAMETER_METHODS = frozenset(
+    {"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"}
+)
 SAME_OBJECT_METHODS = frozenset(
     """to cuda cpu xpu npu mps float double half bfloat16 type train eval requires_grad_ apply share_memory to_empty
     compile""".split()
@@ -128,7 +130,7 @@ TRANSPARENT = frozenset(
 def is_optimizer_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a class or factory of optimizers."""
     last = dotted.rpartition(".")[2]
-    if dotted.startswith("torch.optim."):
+    if dotted.startswith("torch.optim.") and ".lr_scheduler" not in dotted:
         return last in TORCH_OPTIMIZERS or last == "*"
     return last in OTHER_OPTIMIZERS or last in TORCH_OPTIMIZERS or dotted in OPTIMIZER_FACTORIES
 
@@ -148,7 +150,9 @@ def is_module_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a module class or a factory of modules."""
     if is_loss_class(dotted) or dotted in WRAPS or dotted in SAME_MODULE:
         return False
-    if dotted.startswith(("torch.nn.utils", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.nn.Parameter")):
+    if dotted.startswith(
+        ("torch.nn.utils", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.nn.Parameter")
+    ):
         return False
     return dotted.startswith(MODULE_PACKAGES)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 
 from ampify import catalog
 from ampify.index import obstacles as find
 from ampify.index.events import Event
+from ampify.index.flags import Flags
 from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
 from ampify.index.names import Names, Spot
@@ -32,6 +34,7 @@ class Assembly:
         self.names = Names(flow, self.entities)
         self.placing = Placing(flow, self.names)
         self.states = States(flow)
+        self.flags = Flags(flow, self.names)
 
     def loop(
         self, backwards: tuple[Event, ...], optimizers: frozenset[Value], related: tuple[Event, ...]
@@ -76,7 +79,11 @@ class Assembly:
         found = frozenset(m for o in optimizers for m in self.entities.trained(o))
         if not found:
             found = frozenset(
-                m for e in backwards for v in e.values if isinstance(v, Derived) for m in self.entities.modules(frozenset((v,)))
+                m
+                for e in backwards
+                for v in e.values
+                if isinstance(v, Derived)
+                for m in self.entities.modules(frozenset((v,)))
             )
         return frozenset(m for m in found if not self.entities.is_optimizer(m))
 
@@ -122,7 +129,8 @@ class Assembly:
             detail = "" if ours else "the model it trains was not found"
             trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
             return
-        found.setdefault((placed[0].anchor, placed[0].models, placed[0].optimizers), placed[0])
+        place, spot = placed
+        found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
 
     def present(self, event: Event) -> Initialize:
         statement = self.flow.files[event.frame.path].anchor(event.statement)
@@ -231,7 +239,7 @@ class Assembly:
             yield Obstacle("unresolved-optimizer", event.anchor, "its loss comes from another model", loop=loop)
 
     def narrowed(self, event: Event) -> frozenset[Value]:
-        """The optimizers a backward feeds, less those whose modules its loss does not come from, where both are known."""
+        """The optimizers a backward feeds, less those whose modules its loss is known not to come from."""
         fed = frozenset(event.feeds)
         source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
         unknown = not source or any(not self.entities.trained(o) for o in fed)
@@ -239,7 +247,9 @@ class Assembly:
         return fed if unknown or not reached else reached
 
     def receiver(self, step: Event) -> str:
-        assert isinstance(step.node, f.Call) and isinstance(step.node.func, f.Attribute)
+        assert isinstance(step.node, f.Call)
+        if not isinstance(step.node.func, f.Attribute):
+            return ""
         return self.flow.files[step.frame.path].text(step.node.func.value.span)
 
     def optional(self, backwards: tuple[Event, ...], related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
@@ -252,7 +262,9 @@ class Assembly:
                 for optimizer, step in event.feeds.items():
                     shared = conditions & self.conditions(step) - self.conditions(event)
                     if optimizer in build.values and shared:
-                        yield Obstacle("optional-optimizer", event.anchor, f"it exists only if {min(shared)}", loop=loop)
+                        yield Obstacle(
+                            "optional-optimizer", event.anchor, f"it exists only if {min(shared)}", loop=loop
+                        )
 
     def conditions(self, event: Event) -> frozenset[str]:
         """Texts of the tests that an event's statement stands under, in its own function."""
@@ -356,4 +368,3 @@ def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:
         if event.kind == kind:
             found.setdefault(event.anchor, event)
     return [found[anchor] for anchor in sorted(found)]
-

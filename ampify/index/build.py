@@ -23,10 +23,11 @@ def build_project(sources: Sequence[SourceFile], settings: Settings) -> Project:
     files: dict[str, f.FileFacts] = {}
     unreadable: list[Finding] = []
     for source in sorted(sources, key=lambda s: s.path):
-        try:
-            files[source.path] = extract(source.path, source.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            unreadable.append(_finding(source.path, explain_syntax_error(source, error)))
+        facts = _read(source)
+        if isinstance(facts, f.FileFacts):
+            files[source.path] = facts
+        else:
+            unreadable.append(facts)
     flow = Flow(files)
     flow.solve()
     trace = Trace(flow)
@@ -44,6 +45,13 @@ def build_project(sources: Sequence[SourceFile], settings: Settings) -> Project:
         amp_names=names,
         imports_amp=importing,
     )
+
+
+def _read(source: SourceFile) -> f.FileFacts | Finding:
+    try:
+        return extract(source.path, source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _finding(source.path, explain_syntax_error(source, error))
 
 
 def _finding(path: str, reason: UnreadableSource) -> Finding:

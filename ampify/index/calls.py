@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ampify import catalog
+from ampify.index.arguments import first, flowing, has_parameters
+from ampify.index.builtin_functions import BUILTINS
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -16,13 +18,11 @@ from ampify.index.values import (
     FunctionValue,
     Instance,
     Method,
-    ModuleValue,
     NoneValue,
     Opaque,
     Parameters,
     Place,
     State,
-    Super,
     Text,
     Value,
     Values,
@@ -31,8 +31,6 @@ from ampify.model import facts as f
 
 if TYPE_CHECKING:
     from ampify.index.flow import Flow
-
-FLOWING = (Derived, Parameters)
 
 
 class Calls:
@@ -109,8 +107,8 @@ class Calls:
             case NoneValue():
                 return NOTHING
             case Opaque() | Parameters():
-                return self.flow.one(Derived, callee) | flowing(self, positional, keywords)
-        return flowing(self, positional, keywords)
+                return self.flow.one(Derived, callee) | flowing(self.flow, positional, keywords)
+        return flowing(self.flow, positional, keywords)
 
     # Functions of the project
 
@@ -146,7 +144,7 @@ class Calls:
         flow = self.flow
         scope = flow.scope(frame)
         places = [p for p in scope.parameters if p.kind == "positional"]
-        for parameter, values in zip(places, given):
+        for parameter, values in zip(places, given, strict=False):
             flow.store.add(frame, parameter.name, values)
         rest = given[len(places) :]
         named = {p.name for p in scope.parameters if p.kind in ("positional", "keyword")}
@@ -191,13 +189,9 @@ class Calls:
         flow.enter(frame)
 
     def receivers(self, cls: ClassValue) -> list[Value]:
-        """Objects a method nobody calls may run on: those of its class and of classes derived from it, or one made up."""
+        """Objects a method nobody calls may run on: those of its class or of a derived one, or one made up."""
         flow = self.flow
-        known = [
-            i
-            for i in flow.created
-            if i.cls is not None and (i.cls is cls or cls in flow.classes.order(i.cls))
-        ]
+        known = [i for i in flow.created if i.cls is not None and (i.cls is cls or cls in flow.classes.order(i.cls))]
         if known:
             return list(known)
         scope = flow.classes.scope(cls)
@@ -237,7 +231,7 @@ class Calls:
             for s in self.flow.classes.scope(cls).body
             if isinstance(s, f.Assign) and isinstance(s.targets[0], f.Name)
         ]
-        for name, values in [*zip(annotated, positional), *keywords.items()]:
+        for name, values in [*zip(annotated, positional, strict=False), *keywords.items()]:
             self.flow.store.add(instance, name, values)
         for index, values in enumerate(positional):
             self.flow.store.add(instance, f"[{index}]", values)
@@ -256,12 +250,12 @@ class Calls:
                 found |= self.invoke(function, positional, keywords, at)
         if classes.is_module(instance.cls) or not methods:
             found |= self.flow.one(Derived, instance)
-        return found | flowing(self, positional, keywords)
+        return found | flowing(self.flow, positional, keywords)
 
     # What the project does not define
 
     def call_outside(self, instance: Instance, positional: list[Values], keywords: dict[str, Values]) -> Values:
-        found = flowing(self, positional, keywords)
+        found = flowing(self.flow, positional, keywords)
         if catalog.is_loss_class(instance.dotted):
             return found
         for wrapped in self.flow.store.read(instance, "wrapped", self.flow.reader):
@@ -297,14 +291,12 @@ class Calls:
         if catalog.is_module_class(dotted):
             for values in [*positional, *keywords.values()]:
                 flow.store.add(instance, "[*]", values)
-        carried = flowing(self, positional, keywords)
+        carried = flowing(self.flow, positional, keywords)
         if carried and (dotted.startswith("torch.") and not catalog.is_optimizer_class(dotted)):
             return carried if dotted not in catalog.WRAPS else frozenset((instance,))
         return frozenset((instance,)) | frozenset(v for v in carried if isinstance(v, Derived))
 
-    def initialized(
-        self, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-    ) -> Values:
+    def initialized(self, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]) -> Values:
         """`amp.initialize` returns what it is given, in the same shape."""
         models = first(positional, keywords, "models")
         optimizers = positional[1] if len(positional) > 1 else keywords.get("optimizers", NOTHING)
@@ -346,10 +338,10 @@ class Calls:
         if isinstance(owner, Container | State) or name in ("items", "values", "keys"):
             return self.container_method(owner, name, call, frame, place, positional, keywords)
         if isinstance(owner, Derived):
-            carried = flowing(self, positional, keywords)
+            carried = flowing(self.flow, positional, keywords)
             return carried if name in catalog.DETACHING_METHODS else carried | frozenset((owner,))
         if isinstance(owner, Parameters):
-            return frozenset((owner,)) | flowing(self, positional, keywords)
+            return frozenset((owner,)) | flowing(self.flow, positional, keywords)
         if name in catalog.SAME_OBJECT_METHODS:
             return frozenset((owner,))
         if name == "state_dict":
@@ -364,14 +356,20 @@ class Calls:
             flow.store.add(owner, "[*]", positional[1])
         for values in [*positional, *keywords.values()]:
             self.callback(values, frame, call)
-        carried = flowing(self, positional, keywords)
+        carried = flowing(self.flow, positional, keywords)
         result = flow.make(Instance, place, frame.sites, None, f".{name}")
         flow.created.setdefault(result, (frame, call))
         if has_parameters(positional, keywords):
             flow.store.add(result, "params", first(positional, keywords, "params"))
-        if isinstance(owner, Opaque) or (isinstance(owner, Instance) and is_module(self.flow, owner)):
+        if isinstance(owner, Opaque) or (isinstance(owner, Instance) and self.is_module(owner)):
             carried |= flow.one(Derived, owner)
         return carried | frozenset((result,))
+
+    def is_module(self, value: Instance) -> bool:
+        """Whether an object is a module by its class."""
+        if value.cls is not None:
+            return self.flow.classes.is_module(value.cls)
+        return catalog.is_module_class(value.dotted) or value.dotted in catalog.WRAPS
 
     def inherited_init(self, owner: Instance, positional: list[Values], keywords: dict[str, Values]) -> None:
         assert owner.cls is not None
@@ -410,167 +408,3 @@ class Calls:
         if name == "copy":
             return frozenset((owner,))
         return flow.container(place, frame, name, {"[*]": everything}) if name != "keys" else NOTHING
-
-
-def first(positional: list[Values], keywords: Mapping[str, Values], name: str) -> Values:
-    """The first argument, by position or by name."""
-    if positional:
-        return positional[0]
-    return keywords.get(name, NOTHING)
-
-
-def flowing(calls: Calls, positional: list[Values] | tuple[Values, ...], keywords: Mapping[str, Values]) -> Values:
-    """Tensors and parameters among the arguments, also inside containers: what a function's result depends on."""
-    found: set[Value] = set()
-    for values in [*positional, *keywords.values()]:
-        for value in values:
-            if isinstance(value, FLOWING):
-                found.add(value)
-            elif isinstance(value, Container):
-                inner = calls.flow.elements(frozenset((value,)))
-                found.update(v for v in inner if isinstance(v, FLOWING))
-    return frozenset(found)
-
-
-def has_parameters(positional: list[Values], keywords: Mapping[str, Values]) -> bool:
-    """Whether the first argument holds parameters of a module."""
-    return any(isinstance(v, Parameters) for v in first(positional, keywords, "params"))
-
-
-def is_module(flow: Flow, value: Instance) -> bool:
-    """Whether an object is a module by its class."""
-    if value.cls is not None:
-        return flow.classes.is_module(value.cls)
-    return catalog.is_module_class(value.dotted) or value.dotted in catalog.WRAPS
-
-
-# Builtins whose result the flow must know
-
-
-def _getattr(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    found = positional[2] if len(positional) > 2 else NOTHING
-    names = positional[1] if len(positional) > 1 else NOTHING
-    known = [v.text for v in names if isinstance(v, Text)]
-    for name in known:
-        found |= calls.flow.attribute(positional[0], name, called=False)
-    if not known and positional:
-        outside = (v for v in positional[0] if isinstance(v, External))
-        for value in outside:
-            found |= calls.flow.one(External, f"{value.dotted}.*")
-        for value in positional[0]:
-            if isinstance(value, ModuleValue):
-                found |= calls.flow.classes.definitions(value)
-    return found
-
-
-def _super(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    flow = calls.flow
-    method: Frame | None = frame
-    while method is not None and method.outer is not None and flow.scope(method.outer).kind != "class":
-        method = method.outer
-    if method is None or method.outer is None or method.outer.outer is None or not flow.scope(method).parameters:
-        return NOTHING
-    cls = flow.make(ClassValue, method.outer.path, method.outer.scope, method.outer.outer)
-    receivers = flow.store.read(method, flow.scope(method).parameters[0].name, flow.reader)
-    return frozenset(flow.make(Super, r, cls) for r in receivers)
-
-
-def _elements(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    flow = calls.flow
-    everything = NOTHING
-    for values in positional:
-        everything |= flow.elements(values)
-    carried = flowing(calls, positional, {})
-    fields = {"[*]": everything, **{f"[{k!r}]": v for k, v in keywords.items()}}
-    return carried | flow.container(place, frame, "", fields)
-
-
-def _one_element(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    found = NOTHING
-    for values in positional:
-        found |= calls.flow.elements(values)
-    return found
-
-
-def _enumerate(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    values = calls.flow.elements(first(positional, keywords, "iterable"))
-    pair = calls.flow.container(place, frame, "pair", {"[1]": values})
-    return calls.flow.container(place, frame, "", {"[*]": pair})
-
-
-def _zip(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    fields = {f"[{i}]": calls.flow.elements(values) for i, values in enumerate(positional)}
-    pair = calls.flow.container(place, frame, "pair", fields)
-    return calls.flow.container(place, frame, "", {"[*]": pair})
-
-
-def _map(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    given = [calls.flow.elements(values) for values in positional[1:]]
-    found = NOTHING
-    for function in first(positional, keywords, "function"):
-        found |= calls.apply(function, call, frame, place, given, {})
-    return calls.flow.container(place, frame, "", {"[*]": found})
-
-
-def _filter(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    return _elements(calls, call, frame, place, positional[1:], {})
-
-
-def _partial(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    """`functools.partial`: calling the result is taken for calling the function with these arguments in front."""
-    found: set[Value] = set()
-    for function in first(positional, keywords, "func"):
-        if isinstance(function, FunctionValue):
-            calls.invoke(function, positional[1:], keywords, (frame, call))
-            found.add(calls.flow.make(FunctionValue, function.path, function.scope, function.outer, None))
-        else:
-            found.add(function)
-    return frozenset(found)
-
-
-def _copied(
-    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
-) -> Values:
-    """A deep copy is an object of its own, of the same class."""
-    found: set[Value] = set()
-    for value in first(positional, keywords, "x"):
-        if isinstance(value, Instance):
-            copy = calls.flow.make(Instance, place, frame.sites, value.cls, value.dotted)
-            calls.flow.created.setdefault(copy, (frame, call))
-            found.add(copy)
-        else:
-            found.add(value)
-    return frozenset(found)
-
-
-BUILTINS = {
-    "getattr": _getattr,
-    "super": _super,
-    "next": _one_element,
-    "enumerate": _enumerate,
-    "zip": _zip,
-    "map": _map,
-    "filter": _filter,
-    "functools.partial": _partial,
-    "copy.deepcopy": _copied,
-    "copy.copy": _copied,
-    **{name: _elements for name in catalog.TRANSPARENT - {"next", "enumerate", "zip", "map", "filter"}},
-}

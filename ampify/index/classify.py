@@ -36,7 +36,20 @@ NAMES = (
     | catalog.DEVICE_METHODS
 )
 # Words in the name of a receiver that tell its `step` is no optimizer's.
-NOT_OPTIMIZERS = ("sched", "lr", "env", "prof", "bar", "warmup", "sampler", "meter", "anneal", "timer", "game", "simulator")
+NOT_OPTIMIZERS = (
+    "sched",
+    "lr",
+    "env",
+    "prof",
+    "bar",
+    "warmup",
+    "sampler",
+    "meter",
+    "anneal",
+    "timer",
+    "game",
+    "simulator",
+)
 FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")
 
 
@@ -83,7 +96,8 @@ class Classifier:
     def scales(self, context: f.Expr, frame: Frame) -> bool:
         """Whether a `with` item is our `amp.scale_loss(...)`."""
         return isinstance(context, f.Call) and any(
-            isinstance(v, External) and v.dotted.endswith("amp.scale_loss") for v in self.flow.evaluate(context.func, frame)
+            isinstance(v, External) and v.dotted.endswith("amp.scale_loss")
+            for v in self.flow.evaluate(context.func, frame)
         )
 
     def candidates(self, frame: Frame) -> tuple[f.Expr, ...]:
@@ -163,12 +177,8 @@ class Classifier:
 
     def _states(self, values: tuple[f.Expr, ...], frame: Frame) -> tuple[Value, ...]:
         """Optimizers whose state is among these expressions."""
-        found: list[Value] = []
-        for value in values:
-            for state in self.flow.evaluate(value, frame):
-                if isinstance(state, State) and self.entities.is_optimizer(state.of):
-                    found.append(state.of)
-        return tuple(found)
+        states = (state for value in values for state in self.flow.evaluate(value, frame))
+        return tuple(s.of for s in states if isinstance(s, State) and self.entities.is_optimizer(s.of))
 
     def _call(self, node: f.Call, frame: Frame) -> Iterator[Event]:
         callees = self.flow.calls.callee(node, frame)
@@ -234,9 +244,7 @@ class Classifier:
         tensor = any(isinstance(r, Derived) for r in receivers)
         return bool(node.args) and not tensor and any(word in name for word in FOREIGN)
 
-    def _step(
-        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
-    ) -> Iterator[Event]:
+    def _step(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         optimizers = self.entities.optimizers(receivers)
         given = [v for v in (*node.args, *(v for _, v in node.keywords)) if not is_none(v)]
         stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
@@ -279,9 +287,7 @@ class Classifier:
                 optimizers.add(optimizer)
         yield self._event("zero_grad", node, frame, _ordered(frozenset(optimizers)))
 
-    def _clip(
-        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
-    ) -> Iterator[Event]:
+    def _clip(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if not inside and node.args:
             values = self.flow.evaluate(node.args[0], frame)
             master = any(isinstance(v, Instance) and v.dotted.endswith("amp.master_params") for v in values)
@@ -301,9 +307,7 @@ class Classifier:
         if optimizers:
             yield self._event("load", node, frame, optimizers)
 
-    def _move(
-        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
-    ) -> Iterator[Event]:
+    def _move(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if inside:
             return
         tensors = all(isinstance(r, Derived) for r in receivers)
@@ -354,6 +358,6 @@ HANDLERS = {
     "zero_grad": Classifier._zero_grad,
     "state_dict": Classifier._state_dict,
     "load_state_dict": Classifier._load_state_dict,
-    **{name: Classifier._clip for name in catalog.CLIPS},
-    **{name: Classifier._move for name in (*catalog.DEVICE_METHODS, "half", "bfloat16")},
+    **dict.fromkeys(catalog.CLIPS, Classifier._clip),
+    **dict.fromkeys((*catalog.DEVICE_METHODS, "half", "bfloat16"), Classifier._move),
 }

@@ -74,7 +74,9 @@ class _Extraction:
         self.names.add(name)
         qualname = f"{prefix}{name}"
         parameters = tuple(self.parameters(node.args, parent, prefix))
-        statements = [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
+        statements = (
+            [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
+        )
         body = self.block(statements, index, f"{qualname}.")
         bound, outer = _bindings(statements)
         decorators = tuple(self.expression(d, parent, prefix) for d in getattr(node, "decorator_list", ()))
@@ -88,9 +90,9 @@ class _Extraction:
         positional = [*args.posonlyargs, *args.args]
         missing: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
         groups: list[tuple[str, Iterable[tuple[ast.arg, ast.expr | None]]]] = [
-            ("positional", zip(positional, [*missing, *args.defaults])),
+            ("positional", zip(positional, [*missing, *args.defaults], strict=True)),
             ("star", [(args.vararg, None)] if args.vararg else []),
-            ("keyword", zip(args.kwonlyargs, args.kw_defaults)),
+            ("keyword", zip(args.kwonlyargs, args.kw_defaults, strict=True)),
             ("doublestar", [(args.kwarg, None)] if args.kwarg else []),
         ]
         for kind, pairs in groups:
@@ -138,11 +140,16 @@ class _Extraction:
             case ast.Return():
                 return f.Return(span, expression(node.value) if node.value else None)
             case ast.If():
-                arms = (block(node.body), block(node.orelse))
-                return f.Branch(span, "If", expression(node.test), arms, bool(node.orelse))
+                both = (block(node.body), block(node.orelse))
+                return f.Branch(span, "If", expression(node.test), both, bool(node.orelse))
             case ast.For() | ast.AsyncFor():
                 return f.For(
-                    span, expression(node.target), expression(node.iter), block(node.body), block(node.orelse), _kind(node)
+                    span,
+                    expression(node.target),
+                    expression(node.iter),
+                    block(node.body),
+                    block(node.orelse),
+                    _kind(node),
                 )
             case ast.While():
                 return f.While(span, expression(node.test), block(node.body), block(node.orelse))
@@ -176,12 +183,12 @@ class _Extraction:
         return f.Simple(span, _kind(node), operands)
 
     @staticmethod
-    def attempt(
-        node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]
-    ) -> f.Try:
+    def attempt(node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]) -> f.Try:
         """`try` and, from Python 3.11 on, `try ... except*`."""
         body, handlers, orelse, final = (getattr(node, n) for n in ("body", "handlers", "orelse", "finalbody"))
-        return f.Try(span, block(body), tuple(block(h.body) for h in handlers), block(orelse), block(final), _kind(node))
+        return f.Try(
+            span, block(body), tuple(block(h.body) for h in handlers), block(orelse), block(final), _kind(node)
+        )
 
     def imported(self, node: ast.Import | ast.ImportFrom, span: f.Span) -> f.Import:
         names = []
@@ -214,9 +221,10 @@ class _Extraction:
                 keywords = tuple((k.arg, read(k.value)) for k in node.keywords)
                 return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
             case ast.Constant():
-                known = isinstance(node.value, str | int | float | bool) or node.value is None
-                value = node.value if known else repr(node.value)
-                return f.Constant(span, value)
+                value = node.value
+                if value is None or isinstance(value, str | int | float):
+                    return f.Constant(span, value)
+                return f.Constant(span, repr(value))
             case ast.Tuple() | ast.List() | ast.Set():
                 return f.Elements(span, _kind(node), tuple(map(read, node.elts)))
             case ast.Dict():

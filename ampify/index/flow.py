@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ampify import catalog
 from ampify.catalog import canonical, is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
@@ -24,14 +25,12 @@ from ampify.index.values import (
     FunctionValue,
     Instance,
     Interner,
-    Method,
     ModuleValue,
     NoneValue,
     Opaque,
     Parameters,
     Place,
     State,
-    Super,
     Text,
     Value,
     Values,
@@ -39,7 +38,6 @@ from ampify.index.values import (
 from ampify.model import facts as f
 
 BUDGET = 60_000
-CONTEXT_DEPTH = 2
 
 
 class Flow:
@@ -135,10 +133,10 @@ class Flow:
                 self.evaluate(statement.test, frame)
                 self.block(statement.body + statement.orelse, frame)
             case f.With():
-                for context, target in statement.items:
+                for context, name in statement.items:
                     values = self.evaluate(context, frame)
-                    if target is not None:
-                        self.assign(target, values, frame)
+                    if name is not None:
+                        self.assign(name, values, frame)
                 self.block(statement.body, frame)
             case f.Try():
                 self.block(statement.body, frame)
@@ -322,10 +320,10 @@ class Flow:
                 return self.display(expr, frame)
             case f.Mapping():
                 fields: dict[str, Values] = {}
-                for key, value in zip(expr.keys, expr.values, strict=True):
-                    name = subscript_key(key) if key is not None else "[*]"
+                for index, value in zip(expr.keys, expr.values, strict=True):
+                    name = subscript_key(index) if index is not None else "[*]"
                     values = self.evaluate(value, frame)
-                    if key is None:
+                    if index is None:
                         values = self.elements(values)
                     fields[name] = fields.get(name, NOTHING) | values
                 return self.container((frame.path, expr.span), frame, "", fields)
@@ -373,8 +371,6 @@ class Flow:
 
 def is_known(dotted: str) -> bool:
     """Whether the catalog gives a dotted name a meaning of its own."""
-    from ampify import catalog
-
     last = dotted.rpartition(".")[2]
     return (
         dotted in catalog.WRAPS
@@ -390,6 +386,3 @@ def subscript_key(index: f.Expr | None) -> str:
     if isinstance(index, f.Constant) and isinstance(index.value, str | int):
         return f"[{index.value!r}]"
     return "[*]"
-
-
-__all__ = ["BUDGET", "CONTEXT_DEPTH", "Flow", "Method", "Super", "subscript_key"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ampify.index.assembly import Assembly
 from ampify.index.events import Event
@@ -160,11 +161,14 @@ def updates_in_place(event: Event) -> bool:
         same = _root(target) == _root(event.node) is not None
         return same and not _within(event.node, event.statement.targets)
     chain = (*event.parents, event.node)
-    for call, part in zip(chain, chain[1:], strict=False):
-        if isinstance(call, f.Call) and part is not call.func and isinstance(call.func, f.Attribute):
-            if call.func.attr.endswith("_") and event.detail == "parameter" and not _holds_grad(call.func):
-                return True
-    return False
+    return event.detail == "parameter" and any(
+        isinstance(call, f.Call)
+        and isinstance(call.func, f.Attribute)
+        and part is not call.func
+        and call.func.attr.endswith("_")
+        and not _holds_grad(call.func)
+        for call, part in pairwise(chain)
+    )
 
 
 def _root(expr: f.Expr) -> str | None:

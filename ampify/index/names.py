@@ -168,9 +168,9 @@ def _targets(statement: f.Stmt) -> Iterator[str]:
         case f.For():
             yield from _names(statement.target)
         case f.With():
-            for _, target in statement.items:
-                if target is not None:
-                    yield from _names(target)
+            for _, name in statement.items:
+                if name is not None:
+                    yield from _names(name)
         case f.Import():
             yield from (name.bound for name in statement.names)
 
@@ -184,4 +184,3 @@ def _names(target: f.Expr) -> Iterator[str]:
                 yield from _names(item)
         case f.Starred():
             yield from _names(target.value)
-

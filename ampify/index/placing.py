@@ -33,23 +33,23 @@ class Placing:
         self.flow = flow
         self.names = names
 
-    def place(self, run: Ingredients) -> tuple[Initialize, Frame] | None:
+    def place(self, run: Ingredients) -> tuple[Initialize, Spot] | None:
         """The place, or None if no function holds both models and optimizers after they are ready."""
         if not run.builds:
             return None
-        fallback: tuple[Initialize, Frame] | None = None
+        fallback: tuple[Initialize, Spot] | None = None
         for depth in reversed(range(_common_depth(run.builds))):
             found = self.at_depth(run, depth)
             if found is None:
                 continue
             fallback = fallback or found
-            if not self.returned(run, found[1], depth) and not self.moved_later(run, depth):
+            if not self.returned(run, found[1].frame, depth) and not self.moved_later(run, depth):
                 return found
             if depth == 0:
                 break
         return fallback
 
-    def at_depth(self, run: Ingredients, depth: int) -> tuple[Initialize, Frame] | None:
+    def at_depth(self, run: Ingredients, depth: int) -> tuple[Initialize, Spot] | None:
         """The place in the frame at one depth of the call stack, if that frame can name all that is needed."""
         frame = run.builds[0].stack[depth][0]
         body = self.flow.scope(frame).body
@@ -66,7 +66,7 @@ class Placing:
             return None
         anchor = self.flow.files[frame.path].anchor(statement)
         found = Initialize(anchor, tuple(e.text for e in models), tuple(e.text for e in optimizers), False)
-        return found, frame
+        return found, spot
 
     def last_statement(
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
@@ -103,7 +103,7 @@ class Placing:
 def _common_depth(events: tuple[Event, ...]) -> int:
     """How many frames, from the outermost on, the stacks of all events share."""
     depth = 0
-    for frames in zip(*(e.stack for e in events)):
+    for frames in zip(*(e.stack for e in events), strict=False):
         if any(place[0] is not frames[0][0] for place in frames):
             break
         depth += 1

@@ -40,7 +40,9 @@ class States:
         assert isinstance(event.node, f.Call)
         whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
         argument = event.node.args[0] if event.node.args else None
-        source = facts.text(argument.value.span) if isinstance(argument, f.Subscript) and _plain(argument.value) else None
+        source = (
+            facts.text(argument.value.span) if isinstance(argument, f.Subscript) and _plain(argument.value) else None
+        )
         statement = facts.anchor(event.statement) if whole else None
         return StateLoad(event.anchor, statement, source, self.beside(event, "amp.load_state_dict"))
 

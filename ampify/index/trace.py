@@ -45,7 +45,7 @@ class Pending:
         return tuple(event for event, cleared in self.cleared if optimizer not in cleared)
 
     def join(self, other: Pending | None) -> Pending:
-        """Where two paths meet: pending on either is pending, cleared only if cleared on every path it is pending on."""
+        """Where two paths meet: what is pending on one is pending, and cleared only if it is on both."""
         if other is None or other is self:
             return self
         mine = dict(self.cleared)
@@ -117,9 +117,7 @@ class Trace:
         end = self.block(scope.body, frame, state, exits)
         return join([end, *exits.returns]) or state
 
-    def block(
-        self, statements: Iterable[f.Stmt], frame: Frame, state: Pending | None, exits: _Exits
-    ) -> Pending | None:
+    def block(self, statements: Iterable[f.Stmt], frame: Frame, state: Pending | None, exits: _Exits) -> Pending | None:
         for statement in statements:
             if state is None:
                 return None

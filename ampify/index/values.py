@@ -1,4 +1,4 @@
-"""What an expression can evaluate to: abstract objects, told apart by where they were created and from where that ran."""
+"""What an expression can evaluate to: abstract objects, told apart by where they were created, and run from where."""
 
 from __future__ import annotations
 

@@ -277,9 +277,7 @@ class Simple:
     names: tuple[str, ...] = ()
 
 
-Stmt: TypeAlias = (
-    Assign | Evaluate | Return | Branch | For | While | With | Try | Define | Import | Jump | Simple
-)
+Stmt: TypeAlias = Assign | Evaluate | Return | Branch | For | While | With | Try | Define | Import | Jump | Simple
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,15 +43,26 @@ class ClipCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """A command-line option for the opt level: `parse` is the statement in which `parser` parses, `expression` the
+    option's value where `amp.initialize` goes; `declared` tells that the parser has the option already."""
+
+    parse: Anchor
+    parser: str
+    expression: str
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Initialize:
     """Where `amp.initialize` stands, or goes: after the statement `anchor`. `models` and `optimizers` are expressions
-    in scope there. `flag` is the expression of the opt level (`args.opt_level`), if the user asked for one."""
+    in scope there. `flag` is the script's option for the opt level, if its namespace is in scope there."""
 
     anchor: Anchor
     models: tuple[str, ...]
     optimizers: tuple[str, ...]
     present: bool
-    opt_level: str | None = None
+    flag: Flag | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +146,6 @@ class TrainingLoop:
         """Whether it already trains through `amp`: initialized, and every backward scaled."""
         calls = self.backward_calls
         return bool(self.initializes) and all(i.present for i in self.initializes) and all(b.scaled for b in calls)
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """The argparse parser of a script: `parse` is the statement that parses; `parser` and `namespace` are names."""
-
-    parse: Anchor
-    parser: str
-    namespace: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-'''A model and its optimizer are trained without `amp.initialize`.
+"""A model and its optimizer are trained without `amp.initialize`.
 
 What it does
 ------------
@@ -44,20 +44,21 @@ After
 Fix safety
 ----------
 Safe: `amp.initialize` returns the objects it is given, and `AMPIFY_OPT_LEVEL=O0` makes it do nothing at all.
-'''
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ampify.model.edit import InsertAfter
+from ampify.model.edit import Edit, InsertAfter, InsertBefore
 from ampify.model.finding import Finding
-from ampify.model.project import Initialize, Project, TrainingLoop
+from ampify.model.project import Flag, Initialize, Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.rules.migration import loss_number, migrating, quoted
 
 CODE = "AMP101"
 NAME = "uninitialized-model"
+HELP = "mixed precision: O0 (off), O1 (float16) or O4 (bfloat16)"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -71,20 +72,32 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, place: Initialize) -> Finding:
     names = " and ".join((*place.models, *place.optimizers))
     message = f"{names} are trained, but never handed to amp.initialize"
-    fix = migrating(project, settings, loop, place.anchor.path, InsertAfter(place.anchor, _call(project, settings, loop, place)))
+    edits: list[Edit] = [InsertAfter(place.anchor, _call(project, settings, loop, place))]
+    if settings.add_flag and place.flag is not None and not place.flag.declared:
+        edits.append(InsertBefore(place.flag.parse, _option(project, settings, place.flag)))
+    fix = migrating(project, settings, loop, place.anchor.path, *edits)
     return Finding(CODE, NAME, place.anchor, message, fix=fix, loop=loop.id)
 
 
 def _call(project: Project, settings: Settings, loop: TrainingLoop, place: Initialize) -> str:
     path = place.anchor.path
     models, optimizers = _shape(place.models), _shape(place.optimizers)
-    level = place.opt_level or quoted(project, path, settings.opt_level)
+    flagged = settings.add_flag and place.flag is not None
+    level = place.flag.expression if flagged and place.flag else quoted(project, path, settings.opt_level)
     arguments = [models, optimizers, f"opt_level={level}"]
     if loss_number(loop, loop.backward_calls[0].call) is not None:
         arguments.append(f"num_losses={len(loop.backward_calls)}")
     call = f"{project.amp(path)}.initialize({', '.join(arguments)})"
     # `self` is no name to bind anew, and the objects stay the same.
     return call if "self" in place.models else f"{models}, {optimizers} = {call}"
+
+
+def _option(project: Project, settings: Settings, flag: Flag) -> str:
+    """The statement that declares `--opt-level`."""
+    option, level, words = (
+        quoted(project, flag.parse.path, text) for text in ("--opt-level", settings.opt_level, HELP)
+    )
+    return f"{flag.parser}.add_argument({option}, default={level}, help={words})"
 
 
 def _shape(names: Sequence[str]) -> str:

@@ -1,0 +1,36 @@
+"""What is found among the arguments of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ampify.index.values import NOTHING, Container, Derived, Parameters, Value, Values
+
+if TYPE_CHECKING:
+    from ampify.index.flow import Flow
+
+
+def first(positional: list[Values], keywords: Mapping[str, Values], name: str) -> Values:
+    """The first argument, by position or by name."""
+    if positional:
+        return positional[0]
+    return keywords.get(name, NOTHING)
+
+
+def flowing(flow: Flow, positional: list[Values] | tuple[Values, ...], keywords: Mapping[str, Values]) -> Values:
+    """Tensors and parameters among the arguments, also inside containers: what a function's result depends on."""
+    found: set[Value] = set()
+    for values in [*positional, *keywords.values()]:
+        for value in values:
+            if isinstance(value, Derived | Parameters):
+                found.add(value)
+            elif isinstance(value, Container):
+                inner = flow.elements(frozenset((value,)))
+                found.update(v for v in inner if isinstance(v, Derived | Parameters))
+    return frozenset(found)
+
+
+def has_parameters(positional: list[Values], keywords: Mapping[str, Values]) -> bool:
+    """Whether the first argument holds parameters of a module."""
+    return any(isinstance(v, Parameters) for v in first(positional, keywords, "params"))

@@ -1,0 +1,57 @@
+"""The script's own command line: where an option for the opt level goes, and how its value is named elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ampify.index.flow import Flow
+from ampify.index.names import Names, Spot
+from ampify.index.syntax import expressions, in_order, path_to, statements
+from ampify.index.values import Instance, Values
+from ampify.model import facts as f
+from ampify.model.project import Flag
+
+SPELLINGS = ("--opt-level", "--opt_level")
+
+
+class Flags:
+    """Finds the namespace of parsed arguments that is in scope at a place."""
+
+    def __init__(self, flow: Flow, names: Names) -> None:
+        self.flow = flow
+        self.names = names
+
+    def find(self, spot: Spot) -> Flag | None:
+        """The option for the opt level at a place; None if no parsed arguments can be named there."""
+        for name, values in self.names.visible(spot):
+            for text, inner in ((name, values), *self.names.attributes(name, values)):
+                flag = self.parsed(text, inner)
+                if flag is not None:
+                    return flag
+        return None
+
+    def parsed(self, text: str, values: Values) -> Flag | None:
+        """The option, if `text` is a namespace that one known `parser.parse_args()` returned."""
+        instances = [v for v in values if isinstance(v, Instance)]
+        if len(instances) != 1 or instances[0].dotted != ".parse_args":
+            return None
+        frame, call = self.flow.created[instances[0]]
+        facts = self.flow.files[frame.path]
+        path = path_to(self.flow.scope(frame).body, call.span)
+        if not path or not isinstance(call.func, f.Attribute) or not isinstance(call.func.value, f.Name):
+            return None
+        statement = path[-1][0][path[-1][1]]
+        if not isinstance(statement, f.Assign):
+            return None
+        parser = facts.text(call.func.value.span)
+        declared = any(option in SPELLINGS for option in self.options(facts.scopes))
+        return Flag(facts.anchor(statement), parser, f"{text}.opt_level", declared)
+
+    @staticmethod
+    def options(scopes: Iterable[f.Scope]) -> Iterator[str]:
+        """Strings given to `add_argument` anywhere in a file."""
+        every = (statement for scope in scopes for statement in statements(scope.body))
+        for expression in (e for statement in every for e in expressions(statement)):
+            for node, _ in in_order(expression):
+                if isinstance(node, f.Call) and getattr(node.func, "attr", "") == "add_argument":
+                    yield from (a.value for a in node.args if isinstance(a, f.Constant) and isinstance(a.value, str))
