@@ -55,18 +55,8 @@ def _read(source: SourceFile) -> f.FileFacts | Finding:
 
 
 def _finding(path: str, reason: UnreadableSource) -> Finding:
-    name = UNREADABLE_NAMES.get(reason.code, "unreadable-file")
-    return Finding(reason.code, name, line_anchor(path, reason.line or 1), reason.message, reason.hint, refuses=True)
-
-
-UNREADABLE_NAMES = {
-    "AMP001": "unreadable-file",
-    "AMP002": "undecodable-file",
-    "AMP003": "syntax-error",
-    "AMP004": "newer-syntax",
-    "AMP005": "python-2-syntax",
-    "AMP006": "not-a-source-file",
-}
+    where = line_anchor(path, reason.line or 1)
+    return Finding(reason.code, reason.name, where, reason.message, reason.hint, refuses=True)
 
 
 def _amp_import(facts: f.FileFacts, module: str) -> str | None:

@@ -11,7 +11,6 @@ from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
 from ampify.model.source import SourceFile
 from ampify.plan.silence import asks_to_be_skipped
-from ampify.rules import find_rule
 from ampify.source import UnreadableSource, decode_source, read_bytes
 from ampify.source.failure import NOT_READABLE
 
@@ -87,6 +86,5 @@ def _unlisted(folder: str, reason: str) -> Finding:
 
 
 def _unreadable(display: str, problem: UnreadableSource) -> Finding:
-    rule = find_rule(problem.code)
-    name = rule.name if rule else "unreadable-source"
-    return Finding(problem.code, name, line_anchor(display, problem.line or 1), problem.message, problem.hint)
+    where = line_anchor(display, problem.line or 1)
+    return Finding(problem.code, problem.name, where, problem.message, problem.hint)
