@@ -16,7 +16,7 @@ from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
 from ampify.index.syntax import in_order, path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Container, Derived, Parameters, Value, Values
+from ampify.index.values import Container, Derived, Opaque, Parameters, Value, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Initialize, Obstacle, TrainingLoop
@@ -122,6 +122,10 @@ class Assembly:
         missing = trained - frozenset(v for e in present for v in e.values)
         if not missing:
             return
+        if any(self.holds_tensors(o) for o in missing):
+            detail = "the optimizer holds tensors that are no parameters of a model"
+            trouble.append(Obstacle("no-place-to-initialize", running[0].anchor, detail, loop=loop))
+            return
         ours = frozenset(m for o in missing for m in self.entities.trained(o)) or models
         placed = self.placing.place(self.ingredients(missing, ours, running, related, root))
         if placed is None:
@@ -131,6 +135,13 @@ class Assembly:
             return
         place, spot = placed
         found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
+
+    def holds_tensors(self, optimizer: Value) -> bool:
+        """Whether an optimizer was given values, and all of them known to be something else than parameters."""
+        given = self.flow.store.read(optimizer, "params", None)
+        inner = given | self.flow.elements(frozenset(v for v in given if isinstance(v, Container)))
+        known = bool(inner) and not any(isinstance(v, Opaque) for v in inner)
+        return known and not self.entities.trained(optimizer)
 
     def present(self, event: Event) -> Initialize:
         statement = self.flow.files[event.frame.path].anchor(event.statement)
