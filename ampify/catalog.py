@@ -100,6 +100,13 @@ FRAMEWORKS = (
     ("deepspeed", "deepspeed-loop"),
 )
 TRAINERS = ("transformers.Trainer", "transformers.trainer.Trainer", "transformers.Seq2SeqTrainer")
+# What a framework lends a script that leaves its loop to it: classes to derive from or to make, and functions to call.
+FRAMEWORK_ENTRIES = {
+    "lightning-loop": frozenset({"LightningModule", "Trainer", "Fabric"}),
+    "accelerate-loop": frozenset({"Accelerator"}),
+    "trainer-loop": frozenset({"Trainer", "Seq2SeqTrainer"}),
+    "deepspeed-loop": frozenset({"initialize"}),
+}
 TORCH_AMP = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp")
 APEX = "apex"
 RUNTIME = "ampify_runtime"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ampify.index.extract import extract
 from ampify.index.flow import Flow
+from ampify.index.framework import in_charge
 from ampify.index.loops import Loops
 from ampify.index.syntax import statements
 from ampify.index.trace import Trace
@@ -34,13 +35,14 @@ def build_project(sources: Sequence[SourceFile], settings: Settings) -> Project:
     trace.run()
     loops = Loops(flow, trace)
     loops.find()
+    sites = loops.sites()
     importing = frozenset(p for p, facts in files.items() if _imports_amp(facts, settings.runtime_module))
     names = {p: _amp_name(facts, p in importing, settings.runtime_module) for p, facts in files.items()}
     return Project(
         files=files,
         loops=tuple(loops.loops),
-        sites=loops.sites(),
-        obstacles=tuple(loops.obstacles),
+        sites=sites,
+        obstacles=in_charge(loops.obstacles, sites, files),
         unreadable=tuple(unreadable),
         amp_names=names,
         imports_amp=importing,

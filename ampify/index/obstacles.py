@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ampify import catalog
 from ampify.index.events import Event
-from ampify.index.syntax import statements
+from ampify.index.syntax import expressions, in_order, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
@@ -44,8 +44,8 @@ def of_file(facts: f.FileFacts) -> tuple[tuple[str, Anchor, str], ...]:
                     if kind:
                         found.setdefault(kind, (kind, facts.anchor(statement), _dotted(name)))
             else:
-                for dotted in _used(statement):
-                    found.setdefault("torch-amp-loop", ("torch-amp-loop", facts.anchor(statement), dotted))
+                for node, kind, dotted in _used(statement):
+                    found.setdefault(kind, (kind, facts.anchor(node), dotted))
     return tuple(found.values())
 
 
@@ -67,15 +67,15 @@ def _imported(name: f.ImportedName) -> str | None:
     return dict(catalog.FRAMEWORKS).get(root)
 
 
-def _used(statement: f.Stmt) -> Iterator[str]:
-    """`torch.cuda.amp...` or `torch.autocast` spelled out in a statement."""
-    from ampify.index.syntax import expressions, in_order
-
+def _used(statement: f.Stmt) -> Iterator[tuple[f.Expr, str, str]]:
+    """`torch.cuda.amp...`, `torch.autocast` or `transformers.Trainer` spelled out in a statement."""
     for expression in expressions(statement):
         for node, _ in in_order(expression):
             dotted = _spelled(node) if isinstance(node, f.Attribute) else ""
             if dotted.startswith(catalog.TORCH_AMP):
-                yield dotted
+                yield node, "torch-amp-loop", dotted
+            elif dotted in catalog.TRAINERS:
+                yield node, "trainer-loop", dotted
 
 
 def _spelled(node: f.Expr) -> str:
