@@ -1,4 +1,7 @@
-"""Whole scripts and small repositories: ampify gives the migration that was written by hand, and that one trains."""
+"""Whole scripts and small repositories: ampify gives the migration that was written by hand, and that one trains.
+
+Each case has three tests, and each test makes all its checks before it fails: what a check needs is run once.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,20 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from tests.fixture_run.case import Case, all_cases
+from tests.fixture_run.case import Case, Training, all_cases
 from tests.fixture_run.command import Answer, ampify
 from tests.fixture_run.training import Losses, Runner
 from tests.fixture_run.tree import Tree, copy_tree, read_tree
 
-CASES = all_cases()
-MIGRATED = [case for case in CASES if case.expect == "migrated"]
-RUNNABLE = [case for case in CASES if case.training]
-TRAINED = [case for case in MIGRATED if case.training]
-WITH_OLD_CHECKPOINT = [case for case in TRAINED if case.training and case.training.old_checkpoint]
-SEVERAL_FILES = [case for case in CASES if len(list(case.before.rglob("*.py"))) > 1]
+CASES = {case.name: case for case in all_cases()}
+RUNNABLE = [name for name, case in CASES.items() if case.training]
 
 # Findings that forbid a migration; a case that does not expect one must not get one.
 REFUSING = {"AMP203", "AMP204", "AMP205", "AMP206", "AMP207", "AMP208"}
@@ -36,11 +35,7 @@ COMPLETE_KINDS = {"backward"}
 SET_UP = (b"import amp", b"amp.initialize(", b"amp.float_function(")
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 
-
-def each(cases: list[Case] | tuple[Case, ...]) -> pytest.MarkDecorator:
-    """Runs a test for each case; the tests of one case go to one worker, which keeps what was run for it."""
-    marked = [pytest.param(case, id=case.name, marks=pytest.mark.xdist_group(case.name)) for case in cases]
-    return pytest.mark.parametrize("case", marked)
+Evidence = TypeVar("Evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +50,13 @@ class Migration:
     after_again: Tree
 
 
-@pytest.fixture(scope="session")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fixtures")
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The losses of the original, of the migration by hand when disabled, and of it in bfloat16."""
+
+    original: Losses
+    disabled: Losses
+    reduced: Losses
 
 
 @pytest.fixture(scope="session")
@@ -67,51 +66,80 @@ def runner() -> Iterator[Runner]:
     runner.close()
 
 
-@cache
-def migration_of(case: Case, workplace: Path) -> Migration:
-    folder = copy_tree(case.before, workplace / case.name / "migrated")
-    dry = ampify(folder, *case.flags)
-    after_dry = read_tree(folder)
-    written = ampify(folder, "--write", *case.flags)
-    tree = read_tree(folder)
-    again = ampify(folder, "--write", *case.flags)
-    return Migration(dry, after_dry, written, tree, again, read_tree(folder))
+@pytest.mark.parametrize("name", CASES)
+def test_case_is_consistent(name: str) -> None:
+    case = CASES[name]
+    make_checks(case, case, (check_place_holds_something, check_expectation_fits, check_edits_are_explained))
 
 
-@pytest.fixture
-def migration(case: Case, workplace: Path) -> Migration:
-    return migration_of(case, workplace)
+@pytest.mark.parametrize("name", CASES)
+def test_command_line(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    migration = migrate(case, tmp_path)
+    checks = (
+        check_tree_is_the_one_written_by_hand,
+        check_dry_run_writes_nothing,
+        check_exit_status,
+        check_changed_files,
+        check_second_run_changes_nothing,
+        check_findings,
+        check_ledger,
+        check_result_compiles,
+    )
+    make_checks(case, migration, checks)
+    check_jobs_do_not_matter(case, migration, tmp_path)
+    if UPDATE or case.report.exists():
+        check_report_is_approved(case, migration)
 
 
-@cache
-def losses_of_original(case: Case, runner: Runner, workplace: Path) -> Losses:
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_training(name: str, tmp_path: Path, runner: Runner) -> None:
+    case = CASES[name]
     assert case.training is not None
-    folder = copy_tree(case.before, workplace / case.name / "original")
-    return runner.losses(case.training, folder)
+    original = runner.losses(case.training, copy_tree(case.before, tmp_path / "original"))
+    assert original.values
+    assert all(map(math.isfinite, original.values))
+    if case.expect != "migrated":
+        return
+    disabled = runner.losses(case.training, copy_tree(case.after, tmp_path / "O0"), AMPIFY_OPT_LEVEL="O0")
+    reduced = runner.losses(case.training, copy_tree(case.after, tmp_path / "bfloat16"), AMPIFY_DTYPE="bfloat16")
+    checks = (check_losses_move, check_disabled_is_bit_identical, check_bfloat16_follows, check_bfloat16_is_in_use)
+    make_checks(case, Trained(original, disabled, reduced), checks)
+    if case.training.old_checkpoint:
+        check_old_checkpoint_is_resumed(case, case.training, runner, tmp_path)
 
 
-@pytest.fixture
-def original(case: Case, runner: Runner, workplace: Path) -> Losses:
-    return losses_of_original(case, runner, workplace)
+def make_checks(case: Case, evidence: Evidence, checks: tuple[Callable[[Case, Evidence], None], ...]) -> None:
+    """Makes all checks, then fails with everything that they found."""
+    failures = [failure for check in checks if (failure := failure_of(check, case, evidence))]
+    assert not failures, "\n\n".join((f"{case.name}: {case.title}", *failures))
+
+
+def failure_of(check: Callable[[Case, Evidence], None], case: Case, evidence: Evidence) -> str:
+    try:
+        check(case, evidence)
+    except AssertionError as failure:
+        return f"{check.__name__}: {failure}"
+    return ""
 
 
 # What a case says of itself
 
 
-@each(CASES)
-def test_case_says_what_is_there(case: Case) -> None:
+def check_place_holds_something(case: Case, _: Case) -> None:
     before = read_tree(case.before)
-    assert (case.after != case.before) == (case.expect == "migrated")
-    assert before.keys() == read_tree(case.after).keys()
     for place in (*(finding.place for finding in case.findings), *(site.place for site in case.sites)):
         lines = before[place.path].splitlines()
         assert all(lines[line - 1].strip() for line in place.lines), place
-    if case.expect == "refused":
-        assert case.findings
 
 
-@each(MIGRATED)
-def test_hand_written_edits_are_explained_by_the_ledger(case: Case) -> None:
+def check_expectation_fits(case: Case, _: Case) -> None:
+    assert (case.after != case.before) == (case.expect == "migrated")
+    assert read_tree(case.before).keys() == read_tree(case.after).keys()
+    assert case.findings or case.expect != "refused"
+
+
+def check_edits_are_explained(case: Case, _: Case) -> None:
     edits = list(edits_between(read_tree(case.before), read_tree(case.after)))
     rewritten = [site.place for site in case.sites if site.state == "rewritten"]
     for path, line, text in edits:
@@ -121,97 +149,86 @@ def test_hand_written_edits_are_explained_by_the_ledger(case: Case) -> None:
         assert any(place.meets(path, line) for path, line, _ in edits), f"{place} is said to be rewritten and is not"
 
 
-def edits_between(before: Tree, after: Tree) -> Iterator[tuple[str, int, bytes]]:
-    """Each line of `before` that goes or is followed by new ones: its path, its number, and the new text there."""
-    for path, old in before.items():
-        old_lines, new_lines = old.splitlines(keepends=True), after[path].splitlines(keepends=True)
-        matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
-        for tag, start, end, new_start, new_end in matcher.get_opcodes():
-            if tag != "equal":
-                lines = range(start + 1, end + 1) if end > start else (start,)
-                yield from ((path, line, b"".join(new_lines[new_start:new_end])) for line in lines)
-
-
 # The command line
 
 
-@each(CASES)
-def test_dry_run_writes_nothing(case: Case, migration: Migration) -> None:
+def migrate(case: Case, workplace: Path) -> Migration:
+    folder = copy_tree(case.before, workplace / "migrated")
+    dry = ampify(folder, *case.flags)
+    after_dry = read_tree(folder)
+    written = ampify(folder, "--write", *case.flags)
+    tree = read_tree(folder)
+    again = ampify(folder, "--write", *case.flags)
+    return Migration(dry, after_dry, written, tree, again, read_tree(folder))
+
+
+def check_tree_is_the_one_written_by_hand(case: Case, migration: Migration) -> None:
+    expected = read_tree(case.after)
+    assert migration.tree.keys() == expected.keys()
+    differences = [difference(expected[path], migration.tree[path], path) for path in expected]
+    assert not any(differences), "\n".join(differences)
+
+
+def check_dry_run_writes_nothing(case: Case, migration: Migration) -> None:
     assert migration.after_dry == read_tree(case.before)
     assert migration.dry.status == case.exit_status, migration.dry.stderr
     assert migration.dry.paths("changed") == migration.written.paths("changed")
 
 
-@each(CASES)
-def test_write_gives_what_was_written_by_hand(case: Case, migration: Migration) -> None:
-    expected = read_tree(case.after)
-    assert migration.tree.keys() == expected.keys()
-    for path, content in expected.items():
-        assert migration.tree[path] == content, difference(content, migration.tree[path], path)
-
-
-@each(CASES)
-def test_exit_status_tells_what_is_left(case: Case, migration: Migration) -> None:
+def check_exit_status(case: Case, migration: Migration) -> None:
     assert migration.written.status == case.exit_status, migration.written.stderr
 
 
-@each(CASES)
-def test_changed_files_are_reported(case: Case, migration: Migration) -> None:
-    before = read_tree(case.before)
-    changed = {path for path, content in read_tree(case.after).items() if content != before[path]}
-    assert {short(path) for path in migration.written.paths("changed")} == changed
+def check_changed_files(case: Case, migration: Migration) -> None:
+    before, after = read_tree(case.before), read_tree(case.after)
+    assert set(migration.written.paths("changed")) == {path for path in after if after[path] != before[path]}
 
 
-@each(CASES)
-def test_second_run_changes_nothing(case: Case, migration: Migration) -> None:
+def check_second_run_changes_nothing(case: Case, migration: Migration) -> None:
     assert migration.after_again == migration.tree
     assert migration.again.paths("changed") == ()
     assert migration.again.status == case.exit_status, migration.again.stderr
 
 
-@each(CASES)
-def test_findings_are_those_expected(case: Case, migration: Migration) -> None:
-    found = [(short(row["path"]), row["line"], row["code"]) for row in migration.written.report["findings"]]
+def check_findings(case: Case, migration: Migration) -> None:
+    found = migration.written.findings
     for expected in case.findings:
-        hits = [line for path, line, code in found if code == expected.code and expected.place.meets(path, line)]
+        hits = [row for row in found if row.code == expected.code and expected.place.meets(row.path, row.line)]
         assert hits, f"{expected} is not among {found}"
     allowed = {expected.code for expected in case.findings}
-    unexpected = [row for row in found if row[2] not in allowed and refuses(row[2])]
-    assert unexpected == []
+    assert [row for row in found if row.code not in allowed and refuses(row.code)] == []
 
 
-@each(CASES)
-def test_ledger_is_as_expected(case: Case, migration: Migration) -> None:
-    ledger = [(short(row["path"]), row["line"], row["kind"], row["state"]) for row in migration.written.report["sites"]]
-    unmet = list(ledger)
+def check_ledger(case: Case, migration: Migration) -> None:
+    unmet = list(migration.written.ledger)
     for expected in case.sites:
-        hits = [row for row in unmet if row[2:] == (expected.kind, expected.state) and expected.place.meets(*row[:2])]
-        assert hits, f"{expected} is not in the ledger:\n{table(ledger)}"
+        hits = [
+            row
+            for row in unmet
+            if (row.kind, row.state) == (expected.kind, expected.state) and expected.place.meets(row.path, row.line)
+        ]
+        assert hits, "\n".join((f"{expected} is not in the ledger:", *map(str, migration.written.ledger)))
         unmet.remove(hits[0])
-    beyond = [row for row in unmet if row[2] in COMPLETE_KINDS or row[3] == "rewritten"]
-    assert beyond == [], "not listed in case.toml"
+    beyond = [row for row in unmet if row.kind in COMPLETE_KINDS or row.state == "rewritten"]
+    assert beyond == [], "in the ledger, not in case.toml"
 
 
-@each(CASES)
-def test_result_compiles(case: Case, migration: Migration) -> None:
-    for path, content in migration.tree.items():
-        if path.endswith(".py") and compiles(read_tree(case.before)[path]):
-            assert compiles(content), path
+def check_result_compiles(case: Case, migration: Migration) -> None:
+    for path, content in read_tree(case.before).items():
+        if path.endswith(".py") and compiles(content):
+            assert compiles(migration.tree[path]), path
 
 
-@each(SEVERAL_FILES)
-def test_number_of_jobs_does_not_matter(case: Case, migration: Migration, workplace: Path) -> None:
-    answers = []
-    for jobs in ("1", "2"):
-        folder = copy_tree(case.before, workplace / case.name / f"jobs-{jobs}")
-        answers.append((ampify(folder, "--write", "-j", jobs, *case.flags), read_tree(folder)))
-    (one, tree_of_one), (two, tree_of_two) = answers
-    assert tree_of_one == tree_of_two == migration.tree
-    assert one.report == two.report
+def check_jobs_do_not_matter(case: Case, migration: Migration, workplace: Path) -> None:
+    if len([path for path in migration.tree if path.endswith(".py")]) == 1:
+        return
+    folder = copy_tree(case.before, workplace / "two-jobs")
+    answer = ampify(folder, "--write", "-j", "2", *case.flags)
+    assert read_tree(folder) == migration.tree
+    assert answer.report == migration.written.report
 
 
-@each([case for case in CASES if UPDATE or case.report.exists()])
-def test_report_is_the_approved_one(case: Case, migration: Migration) -> None:
+def check_report_is_approved(case: Case, migration: Migration) -> None:
     text = json.dumps(migration.written.report, indent=2, ensure_ascii=False) + "\n"
     if UPDATE:
         case.report.write_text(text, encoding="utf-8", newline="\n")
@@ -221,44 +238,35 @@ def test_report_is_the_approved_one(case: Case, migration: Migration) -> None:
 # Training
 
 
-@each(RUNNABLE)
-def test_original_runs(case: Case, original: Losses) -> None:
-    assert original.values
-    assert all(map(math.isfinite, original.values))
-    if case.expect == "migrated":
-        assert len(set(original.printed)) > 1
+def check_losses_move(_: Case, trained: Trained) -> None:
+    assert len(set(trained.original.printed)) > 1
 
 
-@each(TRAINED)
-def test_disabled_migration_is_bit_identical(case: Case, original: Losses, runner: Runner, workplace: Path) -> None:
+def check_disabled_is_bit_identical(_: Case, trained: Trained) -> None:
+    assert trained.disabled == trained.original
+
+
+def check_bfloat16_follows(case: Case, trained: Trained) -> None:
     assert case.training is not None
-    folder = copy_tree(case.after, workplace / case.name / "at-O0")
-    assert runner.losses(case.training, folder, AMPIFY_OPT_LEVEL="O0") == original
+    assert follows(trained.reduced, trained.original, case.training.tolerance)
 
 
-@each(TRAINED)
-def test_bfloat16_follows_the_original(case: Case, original: Losses, runner: Runner, workplace: Path) -> None:
-    assert case.training is not None
-    folder = copy_tree(case.after, workplace / case.name / "bfloat16")
-    reduced = runner.losses(case.training, folder, AMPIFY_DTYPE="bfloat16")
-    assert follows(reduced, original, case.training.tolerance), (original.values, reduced.values)
-    # Were all of them equal, nothing would have been computed in bfloat16.
-    assert reduced != original
+def check_bfloat16_is_in_use(_: Case, trained: Trained) -> None:
+    assert trained.reduced != trained.original, "every loss is the same, so nothing was computed in bfloat16"
 
 
-@each(WITH_OLD_CHECKPOINT)
-def test_checkpoint_without_amp_is_resumed(case: Case, runner: Runner, workplace: Path) -> None:
-    training = case.training
-    assert training is not None
-    old = copy_tree(case.before, workplace / case.name / "old")
-    new = copy_tree(case.after, workplace / case.name / "resumed")
+def check_old_checkpoint_is_resumed(case: Case, training: Training, runner: Runner, workplace: Path) -> None:
+    """The last run reads what the original's first runs wrote, which has no amp state."""
+    old = copy_tree(case.before, workplace / "old")
     runner.losses(training, old, slice(0, -1))
-    (new / training.old_checkpoint).parent.mkdir(exist_ok=True)
-    shutil.copy(old / training.old_checkpoint, new / training.old_checkpoint)
-    expected = runner.losses(training, old, slice(-1, None))
-    assert runner.losses(training, new, slice(-1, None), AMPIFY_OPT_LEVEL="O0") == expected
-    shutil.copy(old / training.old_checkpoint, new / training.old_checkpoint)
-    assert follows(runner.losses(training, new, slice(-1, None), AMPIFY_DTYPE="bfloat16"), expected, training.tolerance)
+    resumed = [copy_tree(case.after, workplace / f"resumed-{name}") for name in ("O0", "bfloat16")]
+    for folder in resumed:
+        (folder / training.old_checkpoint).parent.mkdir(exist_ok=True)
+        shutil.copy(old / training.old_checkpoint, folder / training.old_checkpoint)
+    last = slice(-1, None)
+    expected = runner.losses(training, old, last)
+    assert runner.losses(training, resumed[0], last, AMPIFY_OPT_LEVEL="O0") == expected
+    assert follows(runner.losses(training, resumed[1], last, AMPIFY_DTYPE="bfloat16"), expected, training.tolerance)
 
 
 def follows(reduced: Losses, original: Losses, tolerance: float) -> bool:
@@ -279,15 +287,18 @@ def compiles(content: bytes) -> bool:
     return True
 
 
-def short(path: str) -> str:
-    return path.removeprefix("./")
-
-
-def table(rows: list[tuple[str, int, str, str]]) -> str:
-    return "\n".join(f"{path}:{line} {kind} {state}" for path, line, kind, state in rows)
+def edits_between(before: Tree, after: Tree) -> Iterator[tuple[str, int, bytes]]:
+    """Each line of `before` that goes or is followed by new ones: its path, its number, and the new text there."""
+    for path, old in before.items():
+        old_lines, new_lines = old.splitlines(keepends=True), after[path].splitlines(keepends=True)
+        matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+        for tag, start, end, new_start, new_end in matcher.get_opcodes():
+            if tag != "equal":
+                lines = range(start + 1, end + 1) if end > start else (start,)
+                yield from ((path, line, b"".join(new_lines[new_start:new_end])) for line in lines)
 
 
 def difference(expected: bytes, actual: bytes, path: str) -> str:
     """The unified diff from the hand-written file to the one ampify wrote, with its invisible bytes shown."""
     old, new = ([repr(line)[2:-1] for line in content.splitlines(keepends=True)] for content in (expected, actual))
-    return "\n".join(("", *difflib.unified_diff(old, new, f"by hand/{path}", f"by ampify/{path}", lineterm="")))
+    return "\n".join(difflib.unified_diff(old, new, f"by hand/{path}", f"by ampify/{path}", lineterm=""))

@@ -14,7 +14,7 @@ Expectation = Literal["migrated", "refused", "unchanged"]
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 KEYS = {"title", "shows", "expect", "flags", "exit", "findings", "sites", "run"}
-RUN_KEYS = {"script", "args", "tolerance", "processes", "env", "old_checkpoint"}
+RUN_KEYS = {"script", "args", "tolerance", "env", "old_checkpoint"}
 ROW = re.compile(r"(?P<path>[^:]+):(?P<lines>\d+(\|\d+)*) (?P<rest>.+)")
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -54,14 +54,13 @@ class Training:
     """How a case is run: `script` once for each list in `args`, one after another in the same folder.
 
     `tolerance` bounds the difference of each loss under bfloat16, relative to the larger of 1 and the loss.
-    `processes` is set where the script starts processes of its own. `old_checkpoint` is a file that the first run
-    writes and the last reads: one written by the original must serve the migrated script.
+    `old_checkpoint` is a file that the first run writes and the last reads: one written by the original must serve the
+    migrated script.
     """
 
     script: str
     args: tuple[tuple[str, ...], ...] = ((),)
     tolerance: float = 0.0
-    processes: bool = False
     env: tuple[tuple[str, str], ...] = ()
     old_checkpoint: str = ""
 

@@ -15,6 +15,28 @@ TIME_LIMIT = 120
 
 
 @dataclass(frozen=True, slots=True)
+class FindingRow:
+    """A finding as the report has it."""
+
+    path: str
+    line: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A site as the report has it."""
+
+    path: str
+    line: int
+    kind: str
+    state: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.kind} {self.state}"
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What one run of the command line gave."""
 
@@ -22,9 +44,21 @@ class Answer:
     report: dict[str, Any]
     stderr: str
 
+    @property
+    def findings(self) -> tuple[FindingRow, ...]:
+        """All findings, in the report's order."""
+        rows = self.report["findings"]
+        return tuple(FindingRow(_short(row["path"]), row["line"], row["code"]) for row in rows)
+
+    @property
+    def ledger(self) -> tuple[LedgerRow, ...]:
+        """All sites, in the report's order."""
+        rows = self.report["sites"]
+        return tuple(LedgerRow(_short(row["path"]), row["line"], row["kind"], row["state"]) for row in rows)
+
     def paths(self, status: str) -> tuple[str, ...]:
         """The files that the report gives this status."""
-        return tuple(file["path"] for file in self.report["files"] if file["status"] == status)
+        return tuple(_short(file["path"]) for file in self.report["files"] if file["status"] == status)
 
 
 def ampify(folder: Path, *options: str) -> Answer:
@@ -47,3 +81,8 @@ def python_environment() -> dict[str, str]:
     """The environment in which both packages are found as they are here, whatever is installed."""
     path = os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "runtime")))
     return os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _short(path: str) -> str:
+    """Without the folder that was asked for, `.`."""
+    return path.removeprefix("./")

@@ -49,10 +49,12 @@ def _play(request: dict[str, Any]) -> int:
     output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(output, stream)
+    # Absolute, as the interpreter makes it: processes that the script spawns look for it.
+    script = Path(request["folder"], request["script"])
     sys.argv = [request["script"], *request["args"]]
-    sys.path[0] = str(Path(request["folder"], request["script"]).parent)
+    sys.path[0] = str(script.parent)
     try:
-        runpy.run_path(request["script"], run_name="__main__")
+        runpy.run_path(str(script), run_name="__main__")
         return 0
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)

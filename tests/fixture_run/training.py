@@ -47,7 +47,7 @@ class Runner:
             self._server.communicate(timeout=TIME_LIMIT)
 
     def _run(self, training: Training, folder: Path, args: tuple[str, ...], env: dict[str, str]) -> str:
-        run = self._forked if FORKS and not training.processes else _spawned
+        run = self._forked if FORKS else _spawned
         status, output = run(training.script, folder, args, env)
         if status != 0:
             raise AssertionError(f"{training.script} {' '.join(args)} ended with {status}\n{env}\n{output[-4000:]}")
