@@ -68,11 +68,6 @@ def _check_optimizers(optimizers: list[Optimizer], policy: Policy) -> None:
                 f"amp.initialize: {name} evaluates its closure many times a step and cannot skip one that overflows; "
                 'use opt_level="O4", which needs no loss scaling, or "O0"'
             )
-        if "_optimizer_step_pre_hooks" not in vars(optimizer) or not getattr(type(optimizer).step, "hooked", False):
-            raise TypeError(
-                f"amp.initialize: {name}.step runs no step hooks, so that a step that overflows cannot be skipped; "
-                f"have {name}.__init__ call super().__init__(params, defaults), or pass the optimizer inside of it"
-            )
         if any(parameter.dtype is torch.float16 for parameter in parameters_of(optimizer)):
             raise ValueError(
                 f"amp.initialize: {name} has float16 parameters, whose gradients cannot be unscaled; opt level "

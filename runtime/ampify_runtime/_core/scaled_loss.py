@@ -21,13 +21,24 @@ from .unscaling import Enrolled, of_this_thread, scale_existing, unscale
 _REDUCED = (torch.float16, torch.bfloat16)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Block:
     """An open block: its scale, and the optimizers that were given to it or to blocks inside of it."""
 
     scaler: LossScaler
     scale: torch.Tensor
-    given: list[Enrolled]
+    # With what was known of their overflow from blocks since their last step.
+    overflowed_before: dict[Enrolment, torch.Tensor | None]
+
+    def give(self, given: Iterable[Enrolled]) -> None:
+        """Take note of optimizers whose gradients this block makes."""
+        for _, enrolment in given:
+            if enrolment in self.overflowed_before:
+                continue
+            self.overflowed_before[enrolment] = enrolment.found_inf if enrolment.has_scaled_backward else None
+            enrolment.has_scaled_backward = True
+            enrolment.thread = threading.get_ident()
+            self.scaler.expect_step(enrolment)
 
 
 class _Open(threading.local):
@@ -52,7 +63,7 @@ def scaled_loss(
             yield loss
         elif _open.block is not None:
             # Its gradients end up among those of the outer block, so they must have the outer block's scale.
-            _open.block.given.extend(given)
+            _open.block.give(given)
             yield _scaled(loss, _tensors(loss), _open.block.scale)
         else:
             with _block(loss, given, scaler_of(loss_id), delay_unscale, delay_overflow_check) as scaled:
@@ -65,39 +76,31 @@ def _block(
 ) -> Iterator[Any]:
     losses = _tensors(loss)
     # A copy: a step decides about the scale in place.
-    scale = scaler.scale_on(losses[0].device).clone()
-    here = threading.get_ident()
-    for _, enrolment in given:
-        enrolment.thread = here
-    before = {id(enrolment): enrolment.scaled_by for _, enrolment in of_this_thread()}
-    _open.block = block = _Block(scaler, scale, given)
+    block = _Block(scaler, scaler.scale_on(losses[0].device).clone(), {})
+    block.give(given)
+    everyone = of_this_thread()
+    delayed = {enrolment for _, enrolment in everyone if enrolment.scaled_by is not None}
     # All of this thread's: a loss may feed more parameters than those of the optimizers given with it.
-    scale_existing(of_this_thread(), scale)
+    scale_existing(everyone, block.scale)
+    _open.block = block
     try:
-        yield _scaled(loss, losses, scale)
+        yield _scaled(loss, losses, block.scale)
     finally:
         _open.block = None
-        _close(block, before, delay_unscale, delay_overflow_check)
+        # What an earlier block left scaled stays so, unless this one was given it, and does not delay.
+        mine = set(block.overflowed_before)
+        _close(block, delayed | mine if delay_unscale else delayed - mine, delay_overflow_check)
 
 
-def _close(
-    block: _Block, before: dict[int, torch.Tensor | None], delay_unscale: bool, delay_overflow_check: bool
-) -> None:
-    given = {id(enrolment): enrolment for _, enrolment in block.given}
-    flags = {key: enrolment.found_inf for key, enrolment in given.items() if enrolment.has_scaled_backward}
-    # What was scaled before by a delayed block stays so, unless this block is to unscale it.
-    unscale(
-        (optimizer, enrolment)
-        for optimizer, enrolment in of_this_thread()
-        if (not delay_unscale if id(enrolment) in given else before.get(id(enrolment)) is None)
-    )
-    for key, enrolment in given.items():
-        enrolment.has_scaled_backward = True
-        if delay_unscale or delay_overflow_check:
+def _close(block: _Block, kept: set[Enrolment], delay_overflow_check: bool) -> None:
+    # A step inside of the block has settled its own.
+    open_still = [enrolment for enrolment in block.overflowed_before if enrolment.scaled_by is not None]
+    unscale((optimizer, enrolment) for optimizer, enrolment in of_this_thread() if enrolment not in kept)
+    for enrolment in open_still:
+        if delay_overflow_check or enrolment.scaled_by is not None:
             enrolment.found_inf = None
         elif enrolment.found_inf is not None:
-            block.scaler.note(_new(enrolment.found_inf, flags.get(key)))
-    block.scaler.expect_step(set(given.values()))
+            block.scaler.note(_new(enrolment.found_inf, block.overflowed_before[enrolment]))
 
 
 def _new(found_inf: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:

@@ -45,9 +45,9 @@ class LossScaler:
         """Whether a loss has been scaled with it yet."""
         return self._scale is not None
 
-    def expect_step(self, steppers: set[Any]) -> None:
-        """The next step of any of `steppers` decides about the scale."""
-        self._waiting |= steppers
+    def expect_step(self, stepper: object) -> None:
+        """The next step of `stepper`, or of another that was named so, decides about the scale."""
+        self._waiting.add(stepper)
 
     def note(self, found_inf: torch.Tensor) -> None:
         """Take into account that gradients overflowed if `found_inf` (float32, shape []) is not 0."""

@@ -18,7 +18,7 @@ from .regions import close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
-from .unscaling import of_this_thread, unscale
+from .unscaling import sharing_parameters_with, unscale
 
 _MANY_SKIPS = 25
 
@@ -27,6 +27,9 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 def hook_steps(optimizer: Optimizer, enrolment: Enrolment) -> None:
     """Watch over `optimizer`'s steps. The hooks are no part of its state dict, its copies or its pickles."""
+    if "_optimizer_step_pre_hooks" not in vars(optimizer):
+        # Its class does not call its parent's constructor. What torch does for one read from an old pickle, does here.
+        Optimizer.__setstate__(optimizer, {"defaults": getattr(optimizer, "defaults", {})})
     enrolment.handles = (
         optimizer.register_step_pre_hook(_Before(enrolment)),
         optimizer.register_step_post_hook(_After(enrolment)),
@@ -126,20 +129,26 @@ def _with_closure(args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callab
 
 def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | None, list[LossScaler]]:
     """Unscale what is still scaled, and have scales decided; whether gradients overflowed, and whose scales."""
+    concerned = [scaler for scaler in all_scalers() if scaler.awaits(enrolment)]
     if enrolment.scaled_by is not None:
-        # All of this thread's, so that a parameter of two optimizers is unscaled once.
-        unscale(of_this_thread())
-    checked = enrolment.found_inf if enrolment.has_scaled_backward else None
-    found_inf = multiply_and_check(gradients_of(optimizer), None) if checked is None else checked
+        unscale(sharing_parameters_with(optimizer))
+        enrolment.found_inf = None
+    found_inf = enrolment.found_inf if enrolment.has_scaled_backward else None
+    if found_inf is None:
+        found_inf = multiply_and_check(gradients_of(optimizer), None)
+        _note_all(concerned, found_inf)
     if found_inf is not None and not enrolment.has_scaled_backward:
         _warn_of_unscaled_backward(enrolment)
     enrolment.has_scaled_backward = False
-    concerned = [scaler for scaler in all_scalers() if scaler.awaits(enrolment)]
     for scaler in concerned:
-        if found_inf is not None and len(concerned) == 1:
-            scaler.note(found_inf)
         scaler.decide()
     return found_inf, concerned
+
+
+def _note_all(scalers: list[LossScaler], found_inf: torch.Tensor | None) -> None:
+    for scaler in scalers:
+        if found_inf is not None:
+            scaler.note(found_inf)
 
 
 def _warn_of_unscaled_backward(enrolment: Enrolment) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from .enrolment import Enrolment, enrolled
-from .gradients import gradients_of, multiply, multiply_and_check
+from .gradients import gradients_of, multiply, multiply_and_check, parameters_of
 
 Enrolled = tuple[Optimizer, Enrolment]
 
@@ -18,6 +18,12 @@ def of_this_thread() -> list[Enrolled]:
     """The optimizers that this thread trains with."""
     here = threading.get_ident()
     return [(optimizer, enrolment) for optimizer, enrolment in enrolled() if enrolment.thread == here]
+
+
+def sharing_parameters_with(optimizer: Optimizer) -> list[Enrolled]:
+    """Those of this thread that hold a parameter of `optimizer`, itself included: to be unscaled together, once."""
+    mine = set(map(id, parameters_of(optimizer)))
+    return [known for known in of_this_thread() if not mine.isdisjoint(map(id, parameters_of(known[0])))]
 
 
 def scale_existing(optimizers: Iterable[Enrolled], scale: torch.Tensor) -> None:

@@ -1,0 +1,419 @@
+"""Where casts are on and where they are off: models, threads, workers, blocks, steps; and never with stale weights."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from ampify_runtime import amp
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset
+
+from .training import assert_same, make_batches, make_mlp, weights_of
+
+pytestmark = pytest.mark.usefixtures("bfloat16")
+
+
+def initialized(model: nn.Module | None = None, **keywords: Any) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = make_mlp() if model is None else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    amp.initialize(model, optimizer, **keywords)
+    return model, optimizer
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def here(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def product_dtype() -> torch.dtype:
+    """What a matrix product outside of all models computes in."""
+    return torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype
+
+
+def by_hand(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The output of a copy that no hook touches, in one region."""
+    twin = make_mlp()
+    twin.load_state_dict(model.state_dict())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return twin(x).detach()
+
+
+X = torch.linspace(-1, 1, 16).reshape(2, 8)
+
+
+@pytest.mark.parametrize("where", [here, in_thread])
+class TestStaleWeights:
+    """The weights that count are those at the time of the forward."""
+
+    def test_after_load_state_dict(self, where: Any) -> None:
+        model, _ = initialized()
+        where(lambda: model(X))
+        model.load_state_dict({name: tensor * -3 for name, tensor in model.state_dict().items()})
+        assert_same([where(lambda: model(X)).detach()], [by_hand(model, X)])
+
+    def test_after_an_ema_swap(self, where: Any) -> None:
+        model, optimizer = initialized()
+        averages = [p.detach().clone() * 2 for p in model.parameters()]
+        for _ in range(2):
+            loss = where(lambda: model(X).square().mean())
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+            for p, average in zip(model.parameters(), averages, strict=True):
+                p.data, average.data = average.data, p.data
+            assert_same([where(lambda: model(X)).detach()], [by_hand(model, X)])
+
+    def test_gradients_after_an_evaluation_without_gradients(self, where: Any) -> None:
+        model, optimizer = initialized()
+
+        def evaluate_and_train() -> torch.Tensor:
+            with torch.no_grad():
+                model(X)
+            return model(X).square().mean()
+
+        with amp.scale_loss(where(evaluate_and_train), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+
+    def test_of_code_outside_of_the_models(self, where: Any) -> None:
+        model, _ = initialized()
+        weight = model[0].weight
+
+        def product() -> torch.Tensor:
+            model(X)
+            return F.linear(X, weight)
+
+        first = where(product)
+        with torch.no_grad():
+            weight.mul_(-3)
+        second = where(product)
+        assert first.dtype is second.dtype is torch.bfloat16
+        assert not torch.equal(first, second)
+
+
+class TestOnAndOff:
+    def test_forward_and_loss_are_cast(self) -> None:
+        model, _ = initialized()
+        assert model(X).dtype is torch.bfloat16
+        assert product_dtype() is torch.bfloat16
+
+    def test_other_models_are_cast_as_all_code_is(self) -> None:
+        initialized()
+        assert make_mlp()(X).dtype is torch.bfloat16
+
+    def test_off_inside_of_a_block_and_on_again_after_it(self) -> None:
+        model, optimizer = initialized()
+        with amp.scale_loss(model(X).sum(), optimizer):
+            assert product_dtype() is torch.float32
+        assert product_dtype() is torch.bfloat16
+
+    def test_on_again_after_a_block_that_raises(self) -> None:
+        model, optimizer = initialized()
+        with pytest.raises(KeyboardInterrupt), amp.scale_loss(model(X).sum(), optimizer):
+            raise KeyboardInterrupt
+        assert product_dtype() is torch.bfloat16
+
+    def test_a_forward_inside_of_a_block_is_cast(self) -> None:
+        model, optimizer = initialized()
+        with amp.scale_loss(model(X).sum(), optimizer):
+            assert model(X).dtype is torch.bfloat16
+            assert product_dtype() is torch.float32
+
+    def test_disable_casts_reaches_into_models(self) -> None:
+        model, _ = initialized()
+        with amp.disable_casts():
+            assert model(X).dtype is torch.float32
+            assert product_dtype() is torch.float32
+        with pytest.raises(ZeroDivisionError), amp.disable_casts():
+            _ = 1 / 0
+        assert model(X).dtype is torch.bfloat16
+        assert product_dtype() is torch.bfloat16
+
+    def test_a_region_that_the_script_disables_stays_disabled(self) -> None:
+        model, _ = initialized()
+        with torch.autocast("cpu", enabled=False):
+            assert model(X).dtype is torch.float32
+
+    def test_a_model_inside_of_a_model_keeps_what_the_outer_one_says(self) -> None:
+        class Outer(nn.Module):
+            def __init__(self, inner: nn.Module) -> None:
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.autocast("cpu", enabled=False):
+                    return self.inner(x)
+
+        inner = make_mlp()
+        outer = Outer(inner)
+        amp.initialize([outer, inner], torch.optim.SGD(outer.parameters(), lr=0.1))
+        assert outer(X).dtype is torch.float32
+        assert inner(X).dtype is torch.bfloat16
+
+    def test_a_model_that_calls_itself(self) -> None:
+        class Tree(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.mix = nn.Linear(4, 4)
+                self.dtypes: list[torch.dtype] = []
+
+            def forward(self, x: torch.Tensor, depth: int) -> torch.Tensor:
+                if depth:
+                    x = self(x, depth - 1)
+                out = self.mix(x)
+                self.dtypes.append(out.dtype)
+                return out
+
+        tree = Tree()
+        initialized(tree)
+        tree(torch.ones(1, 4), 3)
+        assert tree.dtypes == [torch.bfloat16] * 4
+        assert torch.autocast_increment_nesting() == 1
+        torch.autocast_decrement_nesting()
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_a_forward_that_is_broken_off_leaves_no_cache_behind(self, error: Any) -> None:
+        """torch calls no hook of exit on Ctrl-C; the next forward must not find weights cast before it."""
+
+        class Fragile(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = make_mlp()
+                self.error: Any = None
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                out = self.net(x)
+                if self.error is not None:
+                    raise self.error
+                return out
+
+        model = Fragile()
+        initialized(model)
+        model.error = error
+        with pytest.raises(error):
+            model(X)
+        model.error = None
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(-3)
+        assert_same([model(X).detach()], [by_hand(model.net, X)])
+        assert product_dtype() is torch.bfloat16
+        assert torch.autocast_increment_nesting() == 1
+        torch.autocast_decrement_nesting()
+
+    def test_threads_cast_from_their_first_forward_on(self) -> None:
+        model, _ = initialized()
+
+        def work() -> tuple[torch.dtype, torch.dtype]:
+            return model(X).dtype, product_dtype()
+
+        assert in_thread(work) == (torch.bfloat16, torch.bfloat16)
+
+    def test_many_threads_at_once(self) -> None:
+        model, _ = initialized()
+        expected = by_hand(model, X)
+        outputs: list[torch.Tensor] = []
+        threads = [
+            threading.Thread(target=lambda: outputs.extend(model(X).detach() for _ in range(20))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(outputs) == 80
+        assert_same(outputs, [expected] * 80)
+
+    def test_initialize_again_replaces_the_casts(self) -> None:
+        model, optimizer = initialized()
+        amp.initialize(model, optimizer, opt_level="O0")
+        assert model(X).dtype is torch.float32
+        assert product_dtype() is torch.float32
+        amp.initialize(model, optimizer, opt_level="O4")
+        assert model(X).dtype is torch.bfloat16
+
+
+class TestCheckpointedForward:
+    @pytest.mark.parametrize("use_reentrant", [True, False])
+    def test_recomputes_in_the_same_precision(self, use_reentrant: bool) -> None:
+        def gradients(recompute: bool) -> list[torch.Tensor]:
+            model, optimizer = initialized()
+            x = X.clone().requires_grad_()
+            out = checkpoint(model, x, use_reentrant=use_reentrant) if recompute else model(x)
+            with amp.scale_loss(out.float().square().mean(), optimizer) as scaled_loss:
+                scaled_loss.backward()
+            return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+        assert_same(gradients(recompute=True), gradients(recompute=False))
+
+
+class TestCompiled:
+    @pytest.mark.parametrize("compile_first", [True, False])
+    def test_computes_what_the_eager_model_does(self, compile_first: bool) -> None:
+        model = make_mlp()
+        if compile_first:
+            compiled: Any = torch.compile(model, backend="eager", fullgraph=True)
+            initialized(compiled)
+        else:
+            initialized(model)
+            compiled = torch.compile(model, backend="eager", fullgraph=True)
+        for _ in range(2):
+            out = compiled(X)
+            assert out.dtype is torch.bfloat16
+            assert_same([out.detach()], [by_hand(model, X)])
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.mul_(-3)
+
+
+class TestCopies:
+    def test_a_deep_copy_is_cast_and_independent(self) -> None:
+        model, _ = initialized()
+        twin = copy.deepcopy(model)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(-3)
+        assert_same([twin(X).detach()], [by_hand(twin, X)])
+        assert not torch.equal(twin(X), model(X))
+
+    def test_a_saved_model_loads_and_trains_again(self) -> None:
+        model, _ = initialized()
+        file = io.BytesIO()
+        torch.save(model, file)
+        assert b"ampify" not in file.getvalue()
+        file.seek(0)
+        loaded = torch.load(file, weights_only=False)
+        initialized(loaded)
+        assert_same([loaded(X).detach()], [by_hand(model, X)])
+
+    def test_state_dict_is_untouched(self) -> None:
+        model, _ = initialized()
+        assert list(model.state_dict()) == list(make_mlp().state_dict())
+        assert_same(weights_of(model), weights_of(make_mlp()))
+
+
+class Products(Dataset[torch.Tensor]):
+    """Data that is computed where it is asked for: by a matrix product, and by a model if there is one."""
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        self.model = model
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        out = torch.mm(torch.ones(2, 2), torch.full((2, 2), 1 / 3))
+        if self.model is not None:
+            with torch.no_grad():
+                out = self.model(torch.ones(2, 8)) * out.sum()
+        return out
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("with_model", [False, True])
+def test_workers_do_not_cast(method: str, with_model: bool) -> None:
+    if method == "fork" and not hasattr(os, "fork"):
+        pytest.skip("no fork on this system")
+    model, _ = initialized()
+    model(X)
+    expected = Products(make_mlp() if with_model else None)
+    with amp.disable_casts():
+        plain = torch.stack([expected[0], expected[1]])
+    loader = DataLoader(
+        Products(model if with_model else None), batch_size=2, num_workers=1, multiprocessing_context=method
+    )
+    (batch,) = list(loader)
+    assert batch.dtype is torch.float32
+    assert_same([batch], [plain])
+    assert product_dtype() is torch.bfloat16
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_that_trains_casts_again() -> None:
+    model, _ = initialized()
+    model(X)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = b"wrong"
+        try:
+            before = product_dtype()
+            if (before, model(X).dtype, product_dtype()) == (torch.float32, torch.bfloat16, torch.bfloat16):
+                answer = b"right"
+        finally:
+            os.write(writes, answer)
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reads, 10) == b"right"
+
+
+INERT = """
+import sys, warnings, torch
+from ampify_runtime import amp
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        model = torch.nn.Linear(2, 2)
+        amp.initialize(model, torch.optim.SGD(model.parameters(), lr=0.1))
+assert model(torch.ones(1, 2)).dtype is torch.float32
+for warning in caught:
+    print(warning.filename, warning.lineno, warning.message)
+"""
+
+
+def test_o1_on_the_cpu_says_once_that_it_is_inert(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AMPIFY_DTYPE")
+    script = tmp_path / "train.py"
+    script.write_text(INERT)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(f"{script} 8 ampify: the model is on the CPU")
+    assert "AMPIFY_DTYPE=bfloat16" in line
+    assert 'opt_level="O4"' in line
+
+
+def test_losses_in_a_loop_over_batches_match_hand_written_ones_in_a_thread() -> None:
+    def ours() -> list[torch.Tensor]:
+        model, optimizer = initialized()
+        losses = []
+        for inputs, target in make_batches(4, 8):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(inputs), target)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return losses
+
+    def theirs() -> list[torch.Tensor]:
+        model = make_mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        losses = []
+        for inputs, target in make_batches(4, 8):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = F.cross_entropy(model(inputs), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return losses
+
+    assert_same(in_thread(ours), in_thread(theirs))

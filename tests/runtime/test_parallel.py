@@ -1,0 +1,133 @@
+"""Parallel wraps: DataParallel, and DistributedDataParallel in two real processes, wrapped before or after initialize."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from ampify_runtime import amp
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from .training import assert_same, make_batches, make_mlp, weights_of
+
+STEPS = 6
+OVERFLOW_AT = 2
+
+
+@pytest.mark.parametrize("wrap_first", [True, False])
+@pytest.mark.parametrize("level", ["O0", "O1", "O4"])
+def test_data_parallel(wrap_first: bool, level: str, bfloat16: torch.dtype) -> None:
+    def train(ours: bool) -> list[torch.Tensor]:
+        inner = make_mlp()
+        model: nn.Module = DataParallel(inner) if wrap_first else inner
+        optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+        if ours:
+            assert amp.initialize(model, optimizer, opt_level=level)[0] is model
+        model = model if wrap_first else DataParallel(model)
+        trace = []
+        for inputs, target in make_batches(STEPS, 8):
+            optimizer.zero_grad()
+            if ours:
+                loss = F.cross_entropy(model(inputs), target)
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+            else:
+                with torch.autocast("cpu", dtype=bfloat16, enabled=level != "O0"):
+                    loss = F.cross_entropy(model(inputs), target)
+                loss.backward()
+            optimizer.step()
+            trace.append(loss.detach())
+        return [*trace, *weights_of(inner)]
+
+    theirs = train(ours=False)
+    assert_same(train(ours=True), theirs)
+
+
+def test_replicas_in_threads_cast_to_the_policy_s_type() -> None:
+    """What DataParallel does on several GPUs: replicas share the hooks, and threads know of no type but the default."""
+    wrapped = DataParallel(make_mlp())
+    amp.initialize(wrapped, torch.optim.SGD(wrapped.parameters(), lr=0.1), opt_level="O4")
+    torch.set_autocast_dtype("cpu", torch.float16)
+    replica = wrapped.module._replicate_for_data_parallel()
+    dtypes = []
+
+    def run() -> None:
+        torch.set_autocast_dtype("cpu", torch.float16)
+        with torch.autocast("cpu", enabled=True):
+            dtypes.append(replica(torch.ones(1, 8)).dtype)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert dtypes == [torch.bfloat16]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def train_rank(rank: int, port: int, case: dict[str, Any], folder: str) -> None:
+    """One process of two: trains on its half of the data, and leaves weights, gradients and scale in a file."""
+    torch.set_num_threads(1)
+    os.environ.update(AMPIFY_DTYPE=case["dtype"])
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    try:
+        model: nn.Module = make_mlp()
+        optimizer: torch.optim.Optimizer
+        if case["wrap_first"]:
+            model = DistributedDataParallel(model)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            amp.initialize(model, optimizer, verbosity=0)
+        else:
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            amp.initialize(model, optimizer, verbosity=0)
+            model = DistributedDataParallel(model)
+        for step, (inputs, target) in enumerate(make_batches(STEPS, 8)):
+            if case["accumulate"]:
+                with model.no_sync():
+                    backward(model, optimizer, inputs[rank::2], target[rank::2], overflow=False)
+            # Only one of the two overflows: both have to skip.
+            overflow = case["dtype"] == "float16" and step == OVERFLOW_AT and rank == 1
+            backward(model, optimizer, inputs[rank::2], target[rank::2], overflow)
+            grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+            optimizer.step()
+            optimizer.zero_grad()
+        result = {"weights": weights_of(model), "grads": grads, "scale": torch.tensor(amp.loss_scale())}
+        torch.save(result, Path(folder) / f"{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+def backward(
+    model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, target: torch.Tensor, overflow: bool
+) -> None:
+    loss = F.cross_entropy(model(inputs), target)
+    with amp.scale_loss(loss * float("inf") if overflow else loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wrap_first", "accumulate"),
+    [("float16", False, True), ("float16", True, False), ("bfloat16", True, True)],
+)
+def test_ranks_agree(dtype: str, wrap_first: bool, accumulate: bool, tmp_path: Path) -> None:
+    case = {"dtype": dtype, "wrap_first": wrap_first, "accumulate": accumulate}
+    mp.spawn(train_rank, args=(free_port(), case, str(tmp_path)), nprocs=2, join=True)
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert_same(first["weights"], second["weights"])
+    assert_same(first["grads"], second["grads"])
+    assert first["scale"].item() == second["scale"].item()
+    assert (first["scale"].item() < 65536.0) == (dtype == "float16") or first["scale"].item() == 1.0
+    assert all(torch.isfinite(weight).all() for weight in first["weights"])
+    assert not torch.equal(first["weights"][0], weights_of(make_mlp())[0])
