@@ -1,0 +1,27 @@
+"""The codemod: edits as data become new text. LibCST, slow to import, is loaded with the first Python file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ampify.model.edit import Edit, edited_path
+from ampify.model.source import SourceFile
+from ampify.rewrite.failure import RewriteFailed
+from ampify.rewrite.plain import rewrite_lines
+
+__all__ = ["RewriteFailed", "rewrite", "rewrite_lines"]
+
+
+def rewrite(source: SourceFile, edits: Sequence[Edit]) -> str:
+    """The text of the Python file `source` with all `edits` made; every other character is kept.
+
+    Raises RewriteFailed if an edit does not fit the text, if edits contradict each other, or if LibCST cannot read it.
+    """
+    strangers = [edit for edit in edits if edited_path(edit) != source.path]
+    if strangers:
+        raise RewriteFailed(f"an edit of {edited_path(strangers[0])} was given for {source.path}")
+    if not edits:
+        return source.text
+    from ampify.rewrite.codemod import edited
+
+    return edited(source, edits)

@@ -1,0 +1,152 @@
+"""Makes the edits of one Python file: finds what they speak of in its tree, and changes the text there only."""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import libcst as cst
+
+from ampify.model.anchor import Anchor
+from ampify.model.edit import AddElement, AddImport, Delete, Edit, EditLines, InsertAfter, InsertBefore, Replace, Wrap
+from ampify.model.source import SourceFile
+from ampify.rewrite.blocks import Statement, statements_of
+from ampify.rewrite.composition import Change, Composition, check_header
+from ampify.rewrite.depth import depth_of, with_room_for
+from ampify.rewrite.expressions import find_expression
+from ampify.rewrite.failure import RewriteFailed
+from ampify.rewrite.imports import Header
+from ampify.rewrite.moves import Moves, Orders
+from ampify.rewrite.splice import INDENT, Span, Splice, spliced
+from ampify.rewrite.tree import Tree, parse
+
+_OfStatement: TypeAlias = InsertBefore | InsertAfter | Wrap | Delete
+_OfExpression: TypeAlias = Replace | AddElement
+
+# The classes of `ast` whose names LibCST does not share.
+_STATEMENTS: Final = {
+    "AsyncFor": cst.For,
+    "AsyncFunctionDef": cst.FunctionDef,
+    "AsyncWith": cst.With,
+    "Delete": cst.Del,
+}
+
+
+def edited(source: SourceFile, edits: Sequence[Edit]) -> str:
+    """The text of `source` with `edits` made; raises RewriteFailed."""
+    if any(isinstance(edit, EditLines) for edit in edits):
+        raise RewriteFailed("a Python file cannot be edited by lines")
+    return with_room_for(depth_of(source.text), lambda: _edited(source, list(dict.fromkeys(edits))))
+
+
+def _edited(source: SourceFile, edits: Sequence[Edit]) -> str:
+    tree = parse(source.text)
+    places = _Places.of(tree)
+    orders = _orders(places, [edit for edit in edits if isinstance(edit, _OfStatement)])
+    moves = Moves(tree, source.newline, places.statements, orders)
+    changes = _changes(places, moves, [edit for edit in edits if isinstance(edit, _OfExpression)])
+    # Before the moves are asked: the composition may still change a header.
+    splices = list(Composition(tree, source.newline, changes).splices())
+    splices += moves.splices()
+    touched = [statement.span for statement in orders] + [change.found.span for change in changes]
+    deleted = [statement.extent for statement, order in orders.items() if order.empties]
+    header = Header(tree, source.newline, touched, deleted)
+    splices += header.splices([edit for edit in edits if isinstance(edit, AddImport)])
+    return spliced(source.text, _without_idle_indents(splices))
+
+
+def _without_idle_indents(splices: Sequence[Splice]) -> Iterator[Splice]:
+    """The splices without those that would indent a line that another one replaces."""
+    replaced = [splice for splice in splices if splice.start < splice.end]
+    for splice in splices:
+        if splice.rank != INDENT or not any(other.start < splice.start < other.end for other in replaced):
+            yield splice
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Finds what anchors address."""
+
+    tree: Tree
+    statements: tuple[Statement, ...]
+    starts: tuple[int, ...]
+
+    @staticmethod
+    def of(tree: Tree) -> _Places:
+        statements = tuple(sorted(statements_of(tree), key=lambda statement: statement.extent[0]))
+        return _Places(tree, statements, tuple(statement.extent[0] for statement in statements))
+
+    def span(self, anchor: Anchor) -> Span:
+        """The offsets that `anchor` means."""
+        return (
+            self.tree.offset(anchor.line, anchor.column),
+            self.tree.offset(anchor.end_line, anchor.end_column),
+        )
+
+    def statement(self, anchor: Anchor) -> Statement:
+        """The statement at `anchor`; raises RewriteFailed if none is there."""
+        span = self.span(anchor)
+        kind = _STATEMENTS.get(anchor.kind) or getattr(cst, anchor.kind, None)
+        for statement in self._around(span):
+            if statement.span == span and type(statement.node) is kind:
+                return statement
+        raise RewriteFailed(f"there is no statement {anchor.kind} at line {anchor.line}, column {anchor.column}")
+
+    def holding(self, anchor: Anchor) -> Statement:
+        """The innermost statement around an expression; raises RewriteFailed if there is none."""
+        for statement in self._around(self.span(anchor)):
+            return statement
+        raise RewriteFailed(f"there is no statement at line {anchor.line}, column {anchor.column}")
+
+    def _around(self, span: Span) -> Iterator[Statement]:
+        """The statements that hold `span`, the innermost first."""
+        for place in range(bisect.bisect_right(self.starts, span[0]) - 1, -1, -1):
+            if span[1] <= self.statements[place].extent[1]:
+                yield self.statements[place]
+
+
+def _orders(places: _Places, edits: Sequence[_OfStatement]) -> dict[Statement, Orders]:
+    """What is to happen to each statement that is edited."""
+    orders: dict[Statement, Orders] = defaultdict(Orders)
+    for edit in edits:
+        order = orders[places.statement(edit.anchor)]
+        if isinstance(edit, InsertBefore):
+            order.before.append(edit.code)
+        elif isinstance(edit, InsertAfter):
+            order.after.append(edit.code)
+        elif isinstance(edit, Delete):
+            order.deleted = True
+        elif order.header is None:
+            check_header(edit.header)
+            order.header = edit.header
+        else:
+            raise RewriteFailed(f"two edits wrap the statement on line {edit.anchor.line}")
+        if order.deleted and order.header is not None:
+            raise RewriteFailed(f"one edit wraps and one deletes the statement on line {edit.anchor.line}")
+    return dict(orders)
+
+
+def _changes(places: _Places, moves: Moves, edits: Sequence[_OfExpression]) -> list[Change]:
+    """What is to happen to each expression that is edited."""
+    elements: dict[Anchor, list[str]] = defaultdict(list)
+    replaced: list[Replace] = []
+    for edit in edits:
+        if isinstance(edit, AddElement):
+            elements[edit.anchor].append(edit.code)
+        else:
+            replaced.append(edit)
+    changes = [_change(places, moves, edit.anchor, code=edit.code) for edit in replaced]
+    changes += [_change(places, moves, anchor, elements=tuple(codes)) for anchor, codes in elements.items()]
+    return changes
+
+
+def _change(
+    places: _Places, moves: Moves, anchor: Anchor, code: str | None = None, elements: tuple[str, ...] = ()
+) -> Change:
+    statement = places.holding(anchor)
+    found = find_expression(places.tree, statement, anchor, places.span(anchor))
+    orders = moves.orders.get(statement) or Orders()
+    return Change(statement, found, orders, code, elements, tuple(moves.shifts_inside(statement)))
