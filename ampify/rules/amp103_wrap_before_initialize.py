@@ -1,0 +1,62 @@
+"""A model is wrapped for parallel training before its optimizer is built, at an opt level that casts the model.
+
+What it does
+------------
+At the opt levels `O2`, `O3` and `O5` it refuses a loop whose model goes into `DataParallel` or
+`DistributedDataParallel` before the optimizer exists: `amp.initialize` follows the optimizer, so it would find the
+wrapper. At `O0`, `O1` and `O4` it says nothing.
+
+Why it matters
+--------------
+These levels turn the model's parameters into half precision. A wrapper has taken hold of the float32 parameters by then
+and would reduce the gradients of those.
+
+Before
+------
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    model = torch.nn.DataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).mean()
+        loss.backward()
+        optimizer.step()
+
+Hint
+----
+Build the optimizer from the bare model and move the wrap below it, or choose `--opt-level O1` (`O4` for bfloat16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.model.anchor import Anchor
+from ampify.model.finding import Finding, Related
+from ampify.model.project import Project, TrainingLoop
+from ampify.model.settings import Settings
+
+CODE = "AMP103"
+NAME = "wrap-before-initialize"
+HINT = "build the optimizer from the bare model and move this wrap below it, or choose --opt-level O1 (O4 for bfloat16)"
+# The levels at which parameters themselves change their type.
+CASTING_PARAMETERS = frozenset({"O2", "O3", "O5"})
+
+
+def check(project: Project, settings: Settings) -> Iterator[Finding]:
+    """A refusal for every wrap that comes too early at this opt level."""
+    if settings.opt_level not in CASTING_PARAMETERS:
+        return
+    for loop in project.loops:
+        for wrap in loop.late_wraps:
+            yield _finding(loop, wrap, settings.opt_level)
+
+
+def _finding(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Finding:
+    message = (
+        f"the model is wrapped here, before amp.initialize can cast it, and {opt_level} casts the model's parameters"
+    )
+    places = tuple(Related(place.anchor, "amp.initialize would go here") for place in loop.initializes)
+    return Finding(CODE, NAME, wrap, message, HINT, refuses=True, loop=loop.id, related=places)
