@@ -11,23 +11,19 @@ Why it matters
 
 Before
 ------
+    import sys
+
     import torch
 
+    training = "--evaluate" not in sys.argv
     model = torch.nn.Linear(4, 1)
-
-
-    def run(optimizer=None):
-        for step in range(3):
-            model.zero_grad()
-            loss = model(torch.ones(2, 4)).mean()
-            loss.backward()
-            if optimizer is not None:
-                optimizer.step()
-
-
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    run()
-    run(optimizer)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if training else None
+    for step in range(3):
+        model.zero_grad()
+        loss = model(torch.ones(2, 4)).mean()
+        loss.backward()
+        if optimizer is not None:
+            optimizer.step()
 
 Hint
 ----
