@@ -6,7 +6,7 @@ Refuses a step that no backward in the files given leads to.
 
 Why it matters
 --------------
-The gradients are set by hand, or by a backward in another file. Whether they are scaled cannot be known here.
+The gradients are set by hand, as here, or by a backward in another file. Whether they are scaled cannot be known.
 
 Before
 ------
@@ -15,8 +15,10 @@ Before
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
-        for parameter in model.parameters():
-            parameter.grad = torch.randn_like(parameter)
+        loss = model(torch.ones(2, 4)).mean()
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        for parameter, gradient in zip(model.parameters(), gradients):
+            parameter.grad = gradient
         optimizer.step()
 
 Hint
