@@ -1,0 +1,301 @@
+"""Every rule, on the scripts of its own documentation and on what its neighbours could take it for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from ampify.index import build_project
+from ampify.index.framework import in_charge
+from ampify.model.anchor import Anchor
+from ampify.model.finding import Finding
+from ampify.model.plan import Report
+from ampify.model.project import Obstacle, Project
+from ampify.model.settings import Settings
+from ampify.model.site import Site
+from ampify.model.source import SourceFile
+from ampify.pipeline import run
+from ampify.rules import Rule, all_rules, run_rules
+from ampify.rules.documentation import FINDING, FIXING, read_documentation
+from ampify.source.failure import UNREADABLE_NAMES
+
+RULES = {rule.code: rule for rule in all_rules()}
+# The first line of the rule's Before on which it has something to say.
+TELLING = {
+    "AMP102": "torch.optim.SGD(model.parameters(), lr=0.1).step()",
+    "AMP103": "model = torch.nn.DataParallel(model)",
+    "AMP104": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+    "AMP203": "noise = (noise.detach() + 0.1 * noise.grad.sign()).requires_grad_()",
+    "AMP204": "optimizer.step(closure)",
+    "AMP205": "loss.backward()",
+    "AMP206": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
+    "AMP207": "model(batch).mean().backward()",
+    "AMP208": "loss.backward()",
+    "AMP210": "engine.backward(loss)",
+    "AMP211": "loss.backward() if step else None",
+    "AMP212": "optimizer.step()",
+    "AMP213": "loss.backward()",
+    "AMP304": "model = torch.nn.Linear(4, 1).half()",
+    "AMP305": "model = torch.nn.Linear(4, 1).double()",
+    "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',
+    "AMP501": 'with torch.autocast("cpu", dtype=torch.bfloat16):',
+    "AMP502": "from apex import amp",
+    "AMP601": "import lightning",
+    "AMP602": "from accelerate import Accelerator",
+    "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments",
+    "AMP604": "import deepspeed",
+    "AMP904": "loss.backward()",
+}
+# What says something and forbids nothing: advice, and frameworks in files without a site.
+ADVISORY = {"AMP104", "AMP402", "AMP601", "AMP603"}
+# A rule that speaks only under options other than the default ones.
+OPTIONS = {"AMP103": {"opt_level": "O2"}, "AMP104": {"add_flag": True}}
+
+MODEL = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+LOOP = """\
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).mean().backward()
+    optimizer.step()
+"""
+
+
+def code_of(rule: Rule, heading: str) -> str | None:
+    text = read_documentation(rule.documentation).section(heading)
+    return None if text is None else f"{text}\n"
+
+
+def documented(headings: tuple[str, ...]) -> list[Rule]:
+    return [r for r in RULES.values() if r.check and read_documentation(r.documentation).headings == headings]
+
+
+def each(rule: Rule) -> str:
+    return rule.code
+
+
+def settings_of(rule: Rule, folder: Path) -> Settings:
+    return Settings(root=str(folder), **OPTIONS.get(rule.code, {}))  # type: ignore[arg-type]
+
+
+def migrate(folder: Path, text: str, rule: Rule) -> Report:
+    script = folder / "train.py"
+    script.write_text(text, encoding="utf-8")
+    return run([script], settings_of(rule, folder))
+
+
+def result(report: Report, text: str) -> str:
+    """The script's text after the run."""
+    outcome = next(o for o in report.outcomes if o.path.endswith("train.py"))
+    return text if outcome.after is None else outcome.after
+
+
+def project_of(**files: str) -> Project:
+    """A project of modules by their names."""
+    sources = [
+        SourceFile(f"{name}.py", dedent(text).encode(), dedent(text), "utf-8", b"", "\n")
+        for name, text in files.items()
+    ]
+    return build_project(sources, Settings())
+
+
+def findings_of(project: Project, settings: Settings | None = None) -> list[Finding]:
+    return [f for f in run_rules(project, settings or Settings()) if f.fix is None]
+
+
+def said(project: Project) -> list[tuple[str, str, int, bool]]:
+    return [(f.code, f.anchor.path, f.anchor.line, f.refuses) for f in findings_of(project)]
+
+
+# The scripts of the documentation
+
+
+@pytest.mark.parametrize("rule", documented(FINDING), ids=each)
+def test_the_rule_speaks_of_the_right_line_and_nothing_is_changed(rule: Rule, tmp_path: Path) -> None:
+    before = code_of(rule, "Before")
+    assert before is not None
+    lines = [line.strip() for line in before.splitlines()]
+    report = migrate(tmp_path, before, rule)
+    found = [f for f in report.findings if f.code == rule.code]
+    assert lines[found[0].anchor.line - 1] == TELLING[rule.code]
+    assert all(f.refuses == (rule.code not in ADVISORY) and f.hint for f in found)
+    if rule.code not in ADVISORY:
+        assert result(report, before) == before
+        assert [loop.state for loop in report.loops if loop.state != "refused"] == []
+        assert all(entry.state in ("refused", "right", "not_training") for entry in report.ledger)
+        assert any(entry.state == "refused" for entry in report.ledger)
+
+
+@pytest.mark.parametrize("rule", documented(FIXING), ids=each)
+def test_the_fix_makes_after_of_before_and_stops_there(rule: Rule, tmp_path: Path) -> None:
+    before, after = code_of(rule, "Before"), code_of(rule, "After")
+    assert before is not None
+    assert after is not None
+    report = migrate(tmp_path, before, rule)
+    assert result(report, before) == after
+    assert rule.code in {f.code for f in report.findings}
+    again = migrate(tmp_path, after, rule)
+    assert result(again, after) == after
+    assert [f.code for f in again.findings if f.fix] == []
+
+
+def test_names_of_unreadable_files_are_those_of_their_rules() -> None:
+    assert {code: RULES[code].name for code in UNREADABLE_NAMES} == UNREADABLE_NAMES
+    assert UNREADABLE_NAMES.keys() == {code for code in RULES if code <= "AMP006"}
+
+
+# Messages
+
+
+def test_the_message_says_where_the_trail_ends_and_points_to_the_step_once() -> None:
+    project = project_of(
+        engine="""\
+            def train(model, optimizer, batches):
+                for batch in batches:
+                    loss = model(batch).mean()
+                    loss.backward()
+                    optimizer.step()
+            """
+    )
+    (finding,) = findings_of(project)
+    assert finding.code == "AMP207"
+    assert finding.message.endswith(": 'optimizer' is not set anywhere in the files given")
+    assert [(r.anchor.line, r.anchor.path) for r in finding.related] == [(5, "engine.py")]
+
+
+def test_an_obstacle_that_is_met_twice_is_told_once() -> None:
+    where = Anchor("train.py", 3, 4, 3, 9, "Call")
+    other = Anchor("train.py", 5, 4, 5, 9, "Call")
+    twice = Obstacle("closure-step", where, "", loop="a")
+    project = Project({}, obstacles=(twice, twice, Obstacle("closure-step", other, "", loop="a")))
+    assert [f.anchor for f in findings_of(project)] == [where, other]
+
+
+def test_obstacles_that_point_to_each_other_are_not_both_dropped() -> None:
+    one, other = (Anchor("train.py", line, 4, line, 9, "Call") for line in (3, 5))
+    obstacles = (
+        Obstacle("unresolved-optimizer", one, "", ((other, "see"),)),
+        Obstacle("unresolved-optimizer", other, "", ((one, "see"),)),
+    )
+    assert [f.anchor for f in findings_of(Project({}, obstacles=obstacles))] == [one]
+
+
+# Opt levels and checkpoints
+
+
+@pytest.mark.parametrize("level", ["O0", "O1", "O4"])
+def test_an_early_wrap_is_right_where_no_parameter_is_cast(level: str) -> None:
+    project = project_of(train=code_of(RULES["AMP103"], "Before") or "")
+    assert findings_of(project, Settings(opt_level=level)) == []
+
+
+@pytest.mark.parametrize("level", ["O2", "O3", "O5"])
+def test_an_early_wrap_is_refused_where_parameters_are_cast(level: str) -> None:
+    project = project_of(train=code_of(RULES["AMP103"], "Before") or "")
+    (finding,) = findings_of(project, Settings(opt_level=level))
+    assert (finding.code, finding.anchor.line, finding.loop) == ("AMP103", 4, project.loops[0].id)
+    assert level in finding.message
+
+
+def test_a_wrap_after_the_optimizer_is_right_at_every_level() -> None:
+    project = project_of(train=f"{MODEL}model = torch.nn.DataParallel(model)\n{LOOP}")
+    assert findings_of(project, Settings(opt_level="O2")) == []
+
+
+def test_optimizer_state_alone_is_no_matter_where_the_loop_is_refused() -> None:
+    save = 'torch.save(optimizer.state_dict(), "optimizer.pt")\n'
+    assert [f.code for f in findings_of(project_of(train=MODEL + LOOP + save))] == ["AMP402"]
+    refused = MODEL.replace("(4, 1)", "(4, 1).double()")
+    assert [f.code for f in findings_of(project_of(train=refused + LOOP + save))] == ["AMP305"]
+
+
+# Frameworks in charge of a file
+
+
+def test_what_a_framework_causes_is_not_told_beside_it() -> None:
+    project = project_of(train=code_of(RULES["AMP604"], "Before") or "")
+    (finding,) = findings_of(project)
+    assert (finding.code, finding.refuses) == ("AMP604", True)
+    assert [r.anchor.line for r in finding.related] == [8, 9]
+
+
+def test_a_loop_beside_a_framework_is_refused_and_takes_the_rest_of_the_file_along() -> None:
+    project = project_of(
+        train=f"""\
+import deepspeed
+{MODEL}{LOOP}
+
+def other(engine, batches):
+    for batch in batches:
+        engine.backward(engine(batch).mean())
+"""
+    )
+    (finding,) = findings_of(project)
+    assert (finding.code, finding.loop) == ("AMP604", project.loops[0].id)
+    assert [r.anchor.line for r in finding.related] == [14]
+
+
+def test_another_file_of_the_project_keeps_what_is_said_of_it() -> None:
+    engine = """\
+        def train(engine, batches):
+            for batch in batches:
+                engine.backward(engine(batch).mean())
+        """
+    project = project_of(one=f"{dedent(engine)}\nimport deepspeed\n", two=engine)
+    assert said(project) == [("AMP604", "one.py", 5, True), ("AMP210", "two.py", 3, True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("import pytorch_lightning as pl\n\nclass M(pl.LightningModule):\n    pass\n", ["AMP601"]),
+        ("from lightning.pytorch import Trainer as Runner\n\nRunner().fit(None)\n", ["AMP601"]),
+        ("import lightning\n\nlightning.seed_everything(1)\n", []),
+        ("from mine import Trainer\nimport lightning\n\nTrainer().fit(None)\n", []),
+        ("from accelerate import Accelerator\n\naccelerator = Accelerator()\n", ["AMP602"]),
+        ("from accelerate.utils import set_seed\n\nset_seed(1)\n", []),
+        ("from transformers import Trainer\n\nclass Mine(Trainer):\n    pass\n", ["AMP603"]),
+        ("import transformers\n\ntrainer = transformers.Trainer()\n", ["AMP603"]),
+        ("from transformers import Trainer\n\n\ndef f(trainer: 'Trainer'):\n    pass\n", []),
+        ("import deepspeed\n\nengine = deepspeed.initialize(model=None)\n", ["AMP604"]),
+        ("import deepspeed\n\nprint(deepspeed.__version__)\n", []),
+        ("import torch\n\nwith torch.autocast('cuda'):\n    pass\n", []),
+        ("from apex import amp\n", []),
+    ],
+)
+def test_a_file_without_sites_is_told_of_where_it_puts_a_framework_to_work(text: str, codes: list[str]) -> None:
+    findings = findings_of(project_of(train=text))
+    assert [f.code for f in findings] == codes
+    assert not any(f.refuses for f in findings)
+
+
+def test_a_loop_that_is_not_refused_for_the_framework_keeps_its_other_obstacles() -> None:
+    files = project_of(train="import deepspeed\n").files
+    where = Anchor("train.py", 1, 0, 1, 5, "Call")
+    site = Site("backward", where, "a")
+    ours = Obstacle("foreign-backward", where, "", loop="a")
+    assert in_charge([ours], [site], files) == (ours,)
+    charge = Obstacle("deepspeed-loop", where, "deepspeed", loop="a")
+    assert in_charge([ours, charge], [site], files) == (charge,)
+
+
+def test_obstacles_that_no_framework_causes_stay_beside_it() -> None:
+    files = project_of(train="from torch.cuda.amp import autocast\n").files
+    where = Anchor("train.py", 1, 0, 1, 5, "Call")
+    charge = Obstacle("torch-amp-loop", where, "torch.cuda.amp.autocast", loop="a")
+    closure = Obstacle("closure-step", where, "", loop="a")
+    assert in_charge([closure, charge], [], files) == (closure, charge)
+
+
+def test_sites_that_do_not_train_are_left_out_of_what_a_framework_takes() -> None:
+    files = project_of(train="import deepspeed\n").files
+    where = Anchor("train.py", 1, 0, 1, 5, "Call")
+    assert in_charge([], [Site("backward", where, None, training=False)], files) == ()
+    (held,) = in_charge([], [Site("backward", where, None)], files)
+    assert (held.kind, held.loop, [place for place, _ in held.related]) == ("deepspeed-loop", None, [where])
