@@ -34,7 +34,7 @@ PACKAGE = Path(ampify.__file__).parent
 RULES_PAGE = PACKAGE.parent / "docs" / "rules.md"
 RULES = all_rules()
 # What a person would do about it; a name states the problem instead.
-REMEDIES = ("add", "fix", "use", "move", "insert", "replace", "remove", "wrap", "scale", "rewrite", "make", "call")
+REMEDIES = ("add", "fix", "use", "move", "insert", "replace", "remove", "scale", "rewrite", "make", "call")
 
 
 def each(rule: Rule) -> str:
