@@ -134,6 +134,32 @@ TRANSPARENT = frozenset(
 )
 
 
+# Packages and builtins whose functions make nothing that trains: numbers, text, plain tensors.
+PLAIN_PACKAGES = frozenset(
+    """numpy math os sys time random re json pickle logging shutil string struct datetime glob csv warnings cv2 PIL scipy
+    sklearn matplotlib pandas skimage six urllib subprocess einops""".split()
+)
+PLAIN_BUILTINS = frozenset(
+    """abs all any bool bytes callable chr divmod float format hash hex id input int isinstance issubclass len open ord
+    pow print range repr round slice str type""".split()
+)
+PLAIN_TORCH = frozenset({"cuda", "random", "distributed", "backends", "linalg", "fft", "special", "initial_seed"})
+MAKERS_IN_TORCH = frozenset({"load", "compile", "save", "no_grad", "device"})
+
+
+def is_plain(dotted: str) -> bool:
+    """Whether calling a dotted name outside the project gives nothing that the flow needs to follow."""
+    root, _, rest = dotted.partition(".")
+    if root in PLAIN_PACKAGES or dotted in PLAIN_BUILTINS:
+        return True
+    if root != "torch" or not rest:
+        return False
+    first = rest.partition(".")[0]
+    if first in PLAIN_TORCH or dotted.startswith(("torch.nn.functional.", "torch.nn.init.")):
+        return True
+    return "." not in rest and rest[:1].islower() and rest not in MAKERS_IN_TORCH
+
+
 def is_optimizer_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a class or factory of optimizers."""
     last = dotted.rpartition(".")[2]
@@ -161,6 +187,9 @@ def is_module_class(dotted: str) -> bool:
         ("torch.nn.utils", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.nn.Parameter")
     ):
         return False
+    last = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.nn.") and not (last[:1].isupper() or last == "*"):
+        return False  # such as torch.nn.Module.train
     return dotted.startswith(MODULE_PACKAGES)
 
 

@@ -120,6 +120,8 @@ class Calls:
         at: tuple[Frame, f.Call] | None,
     ) -> Values:
         """Binds arguments to parameters in the frame of this call, and reads what that returns."""
+        if self.is_forward(function):
+            return self.forward(function, positional, keywords, at)
         callee = self.callee_frame(function, at)
         self.flow.called.add((function.path, function.scope))
         if at is not None:
@@ -131,10 +133,40 @@ class Calls:
         self.flow.enter(callee)
         return self.flow.store.read(callee, "return", self.flow.reader)
 
+    def is_forward(self, function: FunctionValue) -> bool:
+        """Whether a function is the forward of a module."""
+        scope = self.flow.files[function.path].scopes[function.scope]
+        receiver = function.receiver
+        return scope.name == "forward" and isinstance(receiver, Instance) and self.is_module(receiver)
+
+    def forward(
+        self,
+        function: FunctionValue,
+        positional: list[Values] | tuple[Values, ...],
+        keywords: Mapping[str, Values],
+        at: tuple[Frame, f.Call] | None,
+    ) -> Values:
+        """A module's forward gives tensors computed by the module, whatever happens inside.
+
+        It is entered, for what it does on the way, but with unknown inputs and in one frame: following every tensor
+        through every layer would cost much and tell nothing more.
+        """
+        callee = self.callee_frame(function, at)
+        self.flow.called.add((function.path, function.scope))
+        if at is not None:
+            self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
+        self.enter_function(function, self.flow.scope(callee))
+        assert function.receiver is not None
+        return self.flow.one(Derived, function.receiver) | flowing(self.flow, positional, keywords)
+
     def callee_frame(self, function: FunctionValue, at: tuple[Frame, f.Call] | None) -> Frame:
         """Functions are told apart by where they are called, methods also by where their object was made."""
         call: tuple[Place, ...] = ((at[0].path, at[1].span),) if at is not None else ()
-        if isinstance(function.receiver, Instance):
+        if self.is_forward(function):
+            sites: tuple[Place, ...] = ()
+        elif isinstance(function.receiver, Instance) and self.is_module(function.receiver):
+            sites = (function.receiver.place,)
+        elif isinstance(function.receiver, Instance):
             sites = (function.receiver.place, *call, *function.receiver.sites)[:3]
         else:
             sites = (*call, *(at[0].sites if at is not None else ()))[:2]
@@ -282,6 +314,8 @@ class Calls:
             return self.initialized(frame, place, positional, keywords)
         for values in [*positional, *keywords.values()]:
             self.callback(values, frame, call)
+        if catalog.is_plain(dotted):
+            return flowing(flow, positional, keywords)
         instance = flow.make(Instance, place, frame.sites, None, dotted)
         flow.created.setdefault(instance, (frame, call))
         if dotted in catalog.WRAPS:

@@ -37,7 +37,9 @@ from ampify.index.values import (
 )
 from ampify.model import facts as f
 
+# Evaluations of frames, and of expressions: the second bounds the time (about ten seconds) where frames are large.
 BUDGET = 60_000
+WORK_BUDGET = 4_000_000
 
 
 class Flow:
@@ -55,6 +57,7 @@ class Flow:
         self.reader: Frame | None = None
         self.opaque_missing = False
         self.exhausted = False
+        self.work = 0
         self.classes = Classes(self)
         self.calls = Calls(self)
 
@@ -77,7 +80,7 @@ class Flow:
         self.reader = None
 
     def _drain(self, budget: int) -> int:
-        while budget > 0:
+        while budget > 0 and self.work < WORK_BUDGET:
             frame = self.store.take()
             if frame is None:
                 return budget
@@ -305,6 +308,7 @@ class Flow:
 
     def evaluate(self, expr: f.Expr, frame: Frame) -> Values:
         """What an expression may evaluate to in a frame."""
+        self.work += 1
         match expr:
             case f.Name():
                 return self.lookup(frame, expr.id, None)
