@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class Answer:
     """What one run of the command line gave."""
 
     status: int
-    report: dict[str, Any]
-    stderr: str
+    report: dict[str, Any] = field(repr=False)
+    stderr: str = field(repr=False)
 
     @property
     def findings(self) -> tuple[FindingRow, ...]:
@@ -55,6 +55,13 @@ class Answer:
         """All sites, in the report's order."""
         rows = self.report["sites"]
         return tuple(LedgerRow(_short(row["path"]), row["line"], row["kind"], row["state"]) for row in rows)
+
+    @property
+    def explanation(self) -> str:
+        """Why the files and findings are what they are, for the reader of a failed test."""
+        files = (f"{file['path']}: {file['status']} {file['reason']}" for file in self.report["files"])
+        findings = (f"{row['path']}:{row['line']} {row['code']} {row['message']}" for row in self.report["findings"])
+        return "\n".join((*files, *findings, self.stderr))
 
     def paths(self, status: str) -> tuple[str, ...]:
         """The files that the report gives this status."""
