@@ -97,16 +97,16 @@ class TestStaleWeights:
         model, _ = initialized()
         weight = model[0].weight
 
-        def product() -> torch.Tensor:
+        def products() -> tuple[torch.Tensor, torch.Tensor]:
             model(X)
-            return F.linear(X, weight)
+            first = F.linear(X, weight)
+            with torch.no_grad():
+                weight.neg_()
+            return first, F.linear(X, weight)
 
-        first = where(product)
-        with torch.no_grad():
-            weight.mul_(-3)
-        second = where(product)
+        first, second = where(products)
         assert first.dtype is second.dtype is torch.bfloat16
-        assert not torch.equal(first, second)
+        assert_same([second], [-first])
 
 
 class TestOnAndOff:
@@ -227,6 +227,20 @@ class TestOnAndOff:
 
         assert in_thread(work) == (torch.bfloat16, torch.bfloat16)
 
+    def test_threads_do_not_disturb_each_other(self) -> None:
+        model, optimizer = initialized()
+
+        def work() -> torch.dtype:
+            with amp.disable_casts():
+                return model(X).dtype
+
+        with amp.scale_loss(model(X).sum(), optimizer):
+            assert in_thread(work) is torch.float32
+            assert product_dtype() is torch.float32
+        with amp.scale_loss(model(X).sum(), optimizer):
+            assert product_dtype() is torch.float32
+        assert product_dtype() is torch.bfloat16
+
     def test_many_threads_at_once(self) -> None:
         model, _ = initialized()
         expected = by_hand(model, X)
@@ -283,6 +297,17 @@ class TestCompiled:
                     p.mul_(-3)
 
 
+class TestScripted:
+    def test_a_scripted_model_is_cast_as_all_code_is(self) -> None:
+        model = torch.jit.script(make_mlp())
+        initialized(model)
+        assert model(X).dtype is torch.bfloat16
+
+    def test_a_traced_model_computes_what_the_eager_one_does(self) -> None:
+        model, _ = initialized()
+        assert_same([torch.jit.trace(model, X)(X).detach()], [by_hand(model, X)])
+
+
 class TestCopies:
     def test_a_deep_copy_is_cast_and_independent(self) -> None:
         model, _ = initialized()
@@ -309,39 +334,31 @@ class TestCopies:
         assert_same(weights_of(model), weights_of(make_mlp()))
 
 
-class Products(Dataset[torch.Tensor]):
-    """Data that is computed where it is asked for: by a matrix product, and by a model if there is one."""
+class Products(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Data that is computed where it is asked for: by a matrix product, and by a model."""
 
-    def __init__(self, model: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.model = model
 
     def __len__(self) -> int:
         return 2
 
-    def __getitem__(self, index: int) -> torch.Tensor:
-        out = torch.mm(torch.ones(2, 2), torch.full((2, 2), 1 / 3))
-        if self.model is not None:
-            with torch.no_grad():
-                out = self.model(torch.ones(2, 8)) * out.sum()
-        return out
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            return torch.mm(torch.ones(2, 2), torch.full((2, 2), 1 / 3)), self.model(X)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("with_model", [False, True])
-def test_workers_do_not_cast(method: str, with_model: bool) -> None:
+def test_workers_do_not_cast(method: str) -> None:
     if method == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
     model, _ = initialized()
     model(X)
-    expected = Products(make_mlp() if with_model else None)
     with amp.disable_casts():
-        plain = torch.stack([expected[0], expected[1]])
-    loader = DataLoader(
-        Products(model if with_model else None), batch_size=2, num_workers=1, multiprocessing_context=method
-    )
-    (batch,) = list(loader)
-    assert batch.dtype is torch.float32
-    assert_same([batch], [plain])
+        plain = Products(make_mlp())[0]
+    loader = DataLoader(Products(model), batch_size=None, num_workers=1, multiprocessing_context=method)
+    for item in loader:
+        assert_same(item, plain)
     assert product_dtype() is torch.bfloat16
 
 

@@ -129,6 +129,7 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"loss_scale": "static"}, r"loss_scale='static' is neither \"dynamic\" nor a positive number; pass"),
     ({"loss_scale": 0}, r"loss_scale=0 is neither"),
     ({"loss_scale": float("nan")}, r"loss_scale=nan is neither"),
+    ({"verbosity": "loud"}, r"verbosity='loud' is not a whole number; pass 0"),
     ({"num_losses": 0}, r"num_losses=0 is not a whole number of at least 1"),
     ({"num_losses": "many"}, r"num_losses='many' is not a whole number"),
     ({"max_loss_scale": -1}, r"max_loss_scale=-1 is not a positive, finite number"),
@@ -215,6 +216,15 @@ class TestScaledTraining:
             model.zero_grad()
         assert steps == [True, level != "O1", True]
         assert optimizer.cast_inside == [torch.float32] * 3
+
+    @pytest.mark.parametrize("name", ["FullyShardedDataParallel", "DTensor"])
+    def test_sharded_models_are_refused(self, name: str, float16: torch.dtype) -> None:
+        # A stand-in by name: sharding for real takes a process group, and the check goes by names.
+        model = make_mlp()
+        model.add_module("sharded", type(name, (nn.Identity,), {})())
+        with pytest.raises(ValueError, match=rf"the model is sharded \({name}\).*use opt_level=\"O4\""):
+            amp.initialize(model, sgd(model))
+        amp.initialize(model, sgd(model), opt_level="O4")
 
     def test_float16_parameters_are_refused(self, float16: torch.dtype) -> None:
         model = make_mlp().half()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -209,6 +210,10 @@ class TestUnscaledGradients:
         with amp.scale_loss(loss1, opt1, loss_id=0) as scaled1, amp.scale_loss(loss2, opt2, loss_id=1) as scaled2:
             (scaled1 + scaled2).backward()
         assert_same(gradients(opt1, opt2), expected)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            opt1.step()
+            opt2.step()
 
     def test_the_tensors_in_grad_stay_the_same(self, parts: Any) -> None:
         first, _, opt1, _ = parts
@@ -247,9 +252,10 @@ class TestUnscaledGradients:
         both = [torch.optim.SGD(layer.parameters(), lr=0.1), torch.optim.Adam(layer.parameters())]
         amp.initialize(layer, both, opt_level="O0", loss_scale="dynamic")
         loss = layer(torch.randn(3, 4)).square().mean()
-        expected = self.plain(loss, of=list(layer.parameters()))
-        with amp.scale_loss(loss, both) as scaled_loss:
-            scaled_loss.backward()
+        expected = self.plain(loss, loss, of=list(layer.parameters()))
+        for _ in range(2):
+            with amp.scale_loss(loss, both) as scaled_loss:
+                scaled_loss.backward(retain_graph=True)
         assert_same([p.grad for p in layer.parameters() if p.grad is not None], expected)
 
     def test_sparse_gradients(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,36 +78,46 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def train_rank(rank: int, port: int, case: dict[str, Any], folder: str) -> None:
-    """One process of two: trains on its half of the data, and leaves weights, gradients and scale in a file."""
+@dataclass(frozen=True)
+class Case:
+    dtype: str
+    wrap_first: bool
+    accumulate: bool
+
+
+CASES = (Case("float16", False, True), Case("float16", True, False), Case("bfloat16", True, True))
+
+
+def run_rank(rank: int, port: int, folder: str) -> None:
+    """One process of two: goes through all cases, and leaves what each ends with in a file."""
     torch.set_num_threads(1)
-    os.environ.update(AMPIFY_DTYPE=case["dtype"])
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     try:
-        model: nn.Module = make_mlp()
-        optimizer: torch.optim.Optimizer
-        if case["wrap_first"]:
-            model = DistributedDataParallel(model)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-            amp.initialize(model, optimizer, verbosity=0)
-        else:
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-            amp.initialize(model, optimizer, verbosity=0)
-            model = DistributedDataParallel(model)
-        for step, (inputs, target) in enumerate(make_batches(STEPS, 8)):
-            if case["accumulate"]:
-                with model.no_sync():
-                    backward(model, optimizer, inputs[rank::2], target[rank::2], overflow=False)
-            # Only one of the two overflows: both have to skip.
-            overflow = case["dtype"] == "float16" and step == OVERFLOW_AT and rank == 1
-            backward(model, optimizer, inputs[rank::2], target[rank::2], overflow)
-            grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-            optimizer.step()
-            optimizer.zero_grad()
-        result = {"weights": weights_of(model), "grads": grads, "scale": torch.tensor(amp.loss_scale())}
-        torch.save(result, Path(folder) / f"{rank}.pt")
+        results = [train_rank(rank, case) for case in CASES]
     finally:
         dist.destroy_process_group()
+    torch.save(results, Path(folder) / f"{rank}.pt")
+
+
+def train_rank(rank: int, case: Case) -> dict[str, Any]:
+    """Train on this rank's half of the data."""
+    os.environ.update(AMPIFY_DTYPE=case.dtype)
+    model: nn.Module = make_mlp()
+    model = DistributedDataParallel(model) if case.wrap_first else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    amp.initialize(model, optimizer, verbosity=0)
+    ddp = model if isinstance(model, DistributedDataParallel) else DistributedDataParallel(model)
+    for step, (inputs, target) in enumerate(make_batches(STEPS, 8)):
+        optimizer.zero_grad()
+        if case.accumulate:
+            with ddp.no_sync():
+                backward(ddp, optimizer, inputs[rank::2], target[rank::2], overflow=False)
+        # Only one of the two overflows: both have to skip.
+        overflow = case.dtype == "float16" and step == OVERFLOW_AT and rank == 1
+        backward(ddp, optimizer, inputs[rank::2], target[rank::2], overflow)
+        optimizer.step()
+    grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return {"weights": weights_of(model), "grads": grads, "scale": amp.loss_scale()}
 
 
 def backward(
@@ -117,17 +128,19 @@ def backward(
         scaled_loss.backward()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "wrap_first", "accumulate"),
-    [("float16", False, True), ("float16", True, False), ("bfloat16", True, True)],
-)
-def test_ranks_agree(dtype: str, wrap_first: bool, accumulate: bool, tmp_path: Path) -> None:
-    case = {"dtype": dtype, "wrap_first": wrap_first, "accumulate": accumulate}
-    mp.spawn(train_rank, args=(free_port(), case, str(tmp_path)), nprocs=2, join=True)
-    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(run_rank, args=(free_port(), str(folder)), nprocs=2, join=True)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[str(case) for case in CASES])
+def test_ranks_agree(index: int, ranks: list[list[dict[str, Any]]]) -> None:
+    first, second = (results[index] for results in ranks)
     assert_same(first["weights"], second["weights"])
     assert_same(first["grads"], second["grads"])
-    assert first["scale"].item() == second["scale"].item()
-    assert (first["scale"].item() < 65536.0) == (dtype == "float16") or first["scale"].item() == 1.0
+    assert first["scale"] == second["scale"]
+    assert first["scale"] <= 32768.0 if CASES[index].dtype == "float16" else first["scale"] == 1.0
     assert all(torch.isfinite(weight).all() for weight in first["weights"])
     assert not torch.equal(first["weights"][0], weights_of(make_mlp())[0])

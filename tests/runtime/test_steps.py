@@ -198,11 +198,36 @@ class TestClosures:
         def closure() -> torch.Tensor:
             seen.append(torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype)
             seen.append(model(X).dtype)
+            with torch.autocast("cpu", enabled=False):
+                seen.append(model(X).dtype)
             return torch.zeros(())
 
         optimizer.step(closure)
-        assert seen == [torch.float32, torch.bfloat16, torch.bfloat16]
+        assert seen == [torch.float32, torch.bfloat16, torch.bfloat16, torch.float32]
         assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.bfloat16
+
+    def test_evaluated_twice_in_a_step_may_overflow_once(self) -> None:
+        class Twice(torch.optim.SGD):
+            def step(self, closure: Any = None) -> Any:
+                closure()
+                return super().step(closure)
+
+        model, plain_model = make_mlp(), make_mlp()
+        optimizer = Twice(model.parameters(), lr=0.1)
+        amp.initialize(model, optimizer, **SCALED)
+        backward(model, optimizer)
+        grads = [p.grad for p in model.parameters()]
+        factors = iter((float("inf"), 1.0))
+
+        def closure() -> None:
+            optimizer.zero_grad(set_to_none=False)
+            with amp.scale_loss(model(X).square().mean() * next(factors), optimizer) as scaled_loss:
+                scaled_loss.backward()
+
+        optimizer.step(closure)
+        plain_step(plain_model, torch.optim.SGD(plain_model.parameters(), lr=0.1))
+        assert_same(weights_of(model), weights_of(plain_model))
+        assert all(p.grad is grad for p, grad in zip(model.parameters(), grads, strict=True))
 
     def test_lbfgs_at_o4_sees_the_weights_it_moves(self) -> None:
         def train(ours: bool) -> list[torch.Tensor]:

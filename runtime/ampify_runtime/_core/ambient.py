@@ -6,20 +6,21 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from .regions import forget_regions
 
 
-@dataclass(slots=True)
 class _Here(threading.local):
     """What this thread casts to outside of the models, by device type, and how often that is put off."""
 
-    dtypes: dict[str, torch.dtype] = field(default_factory=dict)
-    pauses: int = 0
-    bans: int = 0
+    # No slots: threads would share them.
+    def __init__(self) -> None:
+        self.dtypes: dict[str, torch.dtype] = {}
+        self.pauses = 0
+        self.bans = 0
 
 
 @dataclass(slots=True)

@@ -36,6 +36,16 @@ def read_count(name: str, value: Any) -> int:
     return count
 
 
+def read_verbosity(value: Any) -> int:
+    """A whole number, or its spelling. Raises ValueError for anything else."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"amp.initialize: verbosity={value!r} is not a whole number; pass 0 for silence, or 1"
+        ) from None
+
+
 def read_positive(name: str, value: Any) -> float:
     """A finite number above 0, or its spelling. Raises ValueError for anything else."""
     try:

@@ -71,6 +71,9 @@ def cast_forwards(model: nn.Module, device_type: str, dtype: torch.dtype) -> Non
     """Run `model`'s forward, from now on, under autocast to `dtype`, in place of what was set before."""
     leave_forwards_alone(model)
     for module in _with_wrapped(model):
+        # A scripted module takes no hooks; it is cast as code outside of the models is.
+        if isinstance(module, torch.jit.ScriptModule):
+            continue
         _hooked[module] = (
             module.register_forward_pre_hook(_Enter(device_type, dtype), prepend=True),
             module.register_forward_hook(_Leave(), always_call=True),

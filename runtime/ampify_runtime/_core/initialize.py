@@ -27,7 +27,9 @@ def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) 
     model_list = [_require_model(model) for model in _listed(models)]
     optimizer_list = [require_optimizer(item, "amp.initialize: optimizers") for item in _listed(optimizers)]
     policy = resolve_policy(request, _device_type(model_list, optimizer_list))
-    _check_optimizers(optimizer_list, policy)
+    if policy.scales:
+        _refuse_sharded(model_list)
+        _refuse_unscalable(optimizer_list, policy)
     _tell_if_inert(policy)
     _put_models_under(policy, model_list, trains=bool(optimizer_list))
     _put_optimizers_under(policy, optimizer_list, num_losses)
@@ -58,9 +60,20 @@ def _device_type(models: list[nn.Module], optimizers: list[Optimizer]) -> str:
     return next((device_type for device_type in types if device_type != "cpu"), "cpu")
 
 
-def _check_optimizers(optimizers: list[Optimizer], policy: Policy) -> None:
-    if not policy.scales:
-        return
+def _refuse_sharded(models: list[nn.Module]) -> None:
+    """By name: to import what shards costs more than all the rest, and few scripts have it."""
+    tensors = (parameter for model in models for parameter in model.parameters())
+    wraps = (module for model in models for module in model.modules())
+    names = {type(item).__name__ for item in (*tensors, *wraps)}
+    for name in ("FullyShardedDataParallel", "DTensor"):
+        if name in names:
+            raise ValueError(
+                f"amp.initialize: the model is sharded ({name}), so that each process sees its own overflows alone and "
+                'they would not skip together; loss scaling for it is not available in this version; use opt_level="O4"'
+            )
+
+
+def _refuse_unscalable(optimizers: list[Optimizer], policy: Policy) -> None:
     for optimizer in optimizers:
         name = type(optimizer).__name__
         if isinstance(optimizer, LBFGS):

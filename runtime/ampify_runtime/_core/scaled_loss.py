@@ -115,7 +115,7 @@ def _given(optimizers: Any) -> list[Enrolled]:
             "`model, optimizer = amp.initialize(model, optimizer)` before the training loop"
         )
     if optimizers is None:
-        return enrolled()
+        return of_this_thread() or enrolled()
     several = not isinstance(optimizers, Optimizer) and isinstance(optimizers, Iterable)
     return [_enrolled(optimizer) for optimizer in (optimizers if several else [optimizers])]
 

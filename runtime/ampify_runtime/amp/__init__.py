@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._core import ambient, scalers
-from .._core.arguments import read_bool, read_count
+from .._core.arguments import read_bool, read_count, read_verbosity
 from .._core.enrolment import require_optimizer
 from .._core.float_function import float_function
 from .._core.gradients import parameters_of
@@ -71,7 +71,7 @@ def initialize(
         master_weights=master_weights,
         loss_scale=loss_scale,
         cast_model_outputs=cast_model_outputs,
-        verbosity=int(verbosity),
+        verbosity=read_verbosity(verbosity),
         min_loss_scale=min_loss_scale,
         max_loss_scale=max_loss_scale,
     )
@@ -89,9 +89,9 @@ def scale_loss(
     """A `with` block for the backward of `loss`, a tensor or an iterable of tensors; yields it scaled.
 
     After the block, `.grad` of the parameters reads unscaled, accumulated or not, unless `delay_unscale`. `optimizers`
-    are those that `loss` trains, one or several; all initialized ones if left out. `loss_id` picks one of `num_losses`
-    scales. With `delay_overflow_check`, gradients are looked at in the step instead of here. `model` is not used.
-    Blocks inside of a block share its scale, and its end.
+    are those that `loss` trains, one or several; if left out, all that this thread trains with. `loss_id` picks one of
+    `num_losses` scales. With `delay_overflow_check`, gradients are looked at in the step instead of here. `model` is
+    not used. Blocks inside of a block share its scale and its end.
     """
     return scaled_loss(loss, optimizers, loss_id, delay_unscale, delay_overflow_check)
 
