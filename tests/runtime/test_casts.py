@@ -234,10 +234,11 @@ class TestOnAndOff:
             with amp.disable_casts():
                 return model(X).dtype
 
-        with amp.scale_loss(model(X).sum(), optimizer):
+        loss = model(X).sum()
+        with amp.scale_loss(loss, optimizer):
             assert in_thread(work) is torch.float32
             assert product_dtype() is torch.float32
-        with amp.scale_loss(model(X).sum(), optimizer):
+        with amp.scale_loss(loss, optimizer):
             assert product_dtype() is torch.float32
         assert product_dtype() is torch.bfloat16
 

@@ -405,6 +405,21 @@ def test_steps_inside_of_the_block_are_right_too() -> None:
     assert amp.loss_scale() == 32768.0
 
 
+def test_a_step_inside_of_the_block_leaves_other_optimizers_scaled() -> None:
+    model, plain_model = make_mlp(), make_mlp()
+    first, second = (torch.optim.SGD(model[index].parameters(), lr=0.1) for index in (0, 2))
+    amp.initialize(model, [first, second], **SCALED)
+    (2 * plain_model(X).square().mean()).backward()
+    torch.optim.SGD(plain_model[2].parameters(), lr=0.1).step()
+    with amp.scale_loss(model(X).square().mean(), [first, second]) as scaled_loss:
+        scaled_loss.backward(retain_graph=True)
+        first.step()
+        scaled_loss.backward()
+        first.zero_grad()
+    second.step()
+    assert_same(weights_of(model[2]), weights_of(plain_model[2]))
+
+
 def test_delayed_overflows_of_several_losses_lower_their_scales() -> None:
     model = make_mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -93,14 +93,12 @@ def _block(
 
 
 def _close(block: _Block, kept: set[Enrolment], delay_overflow_check: bool) -> None:
-    # A step inside of the block has settled its own.
-    open_still = [enrolment for enrolment in block.overflowed_before if enrolment.scaled_by is not None]
     unscale((optimizer, enrolment) for optimizer, enrolment in of_this_thread() if enrolment not in kept)
-    for enrolment in open_still:
+    for enrolment, before in block.overflowed_before.items():
         if delay_overflow_check or enrolment.scaled_by is not None:
             enrolment.found_inf = None
         elif enrolment.found_inf is not None:
-            block.scaler.note(_new(enrolment.found_inf, block.overflowed_before[enrolment]))
+            block.scaler.note(_new(enrolment.found_inf, before))
 
 
 def _new(found_inf: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
