@@ -48,7 +48,9 @@ def fill(rng: random.Random, text: str, **more: str) -> str:
 
 
 def imports(rng: random.Random, shared: int) -> str:
-    """Imports of up to three of the `shared` modules in `lib/`: what ties the files of a repository together."""
+    """Imports of up to three of the first `shared` modules in `lib/`: what ties the files of a repository together."""
+    if shared == 0:
+        return ""
     numbers = sorted({rng.randrange(shared) for _ in range(rng.randrange(4))})
     return "".join(f"from lib import module_{number:04d}\n" for number in numbers)
 
@@ -99,7 +101,8 @@ def contents(files: int = FILES, seed: int = SEED) -> Iterator[tuple[str, str]]:
             written += 1
     for number in range(files - written):
         if number < shared:
-            yield f"lib/module_{number:04d}.py", ordinary(rng, shared)
+            # Of the modules before it alone: a library has layers, and no circle of imports.
+            yield f"lib/module_{number:04d}.py", ordinary(rng, number)
             continue
         folder = folder_of(rng, number)
         text = fill(rng, MODEL) if folder == "serving" else ordinary(rng, shared)
