@@ -13,6 +13,7 @@ from typing import TypeAlias
 from ampify.gate import check
 from ampify.model.edit import Edit, EditLines
 from ampify.model.source import SourceFile
+from ampify.rewrite import RewriteFailed, rewrite, rewrite_lines
 
 Job: TypeAlias = tuple[SourceFile, tuple[Edit, ...]]
 
@@ -50,8 +51,9 @@ def rewrite_file(job: Job) -> Rewritten:
     """One file's new text, if it can be made and passes the gate."""
     source, edits = job
     try:
-        text = _edited(source, edits)
-        failure = _unacceptable(source, text, edits)
+        text, failure = _edited(source, edits)
+    except RewriteFailed as refusal:
+        return Rewritten(source.path, None, str(refusal))
     except Exception as problem:  # noqa: BLE001 (one file's failure is that file's alone, and is reported)
         return Rewritten(source.path, None, f"{type(problem).__name__}: {problem}", traceback.format_exc())
     return Rewritten(source.path, None, failure) if failure else Rewritten(source.path, text)
@@ -62,23 +64,12 @@ def renewed(source: SourceFile, text: str) -> SourceFile:
     return source if text == source.text else replace(source, raw=source.encode(text), text=text)
 
 
-def _edited(source: SourceFile, edits: Sequence[Edit]) -> str:
-    # LibCST takes 0.3 s to import, and most runs rewrite nothing.
-    from ampify.rewrite import rewrite, rewrite_lines
-
+def _edited(source: SourceFile, edits: Sequence[Edit]) -> tuple[str, str | None]:
+    """The new text, and what the gate has against it; what is not Python has no gate to pass."""
     if any(isinstance(edit, EditLines) for edit in edits):
-        return rewrite_lines(source, edits)
-    return rewrite(source, edits)
-
-
-def _unacceptable(source: SourceFile, text: str, edits: Sequence[Edit]) -> str | None:
-    if any(isinstance(edit, EditLines) for edit in edits):
-        return None
-    try:
-        source.encode(text)
-    except UnicodeEncodeError:
-        return f"the new text has a character that the file's encoding, {source.encoding}, lacks"
-    return check(source, text, edits)
+        return rewrite_lines(source, edits), None
+    text = rewrite(source, edits)
+    return text, check(source, text, edits)
 
 
 def _leave_interrupts_to_the_parent() -> None:
