@@ -1,4 +1,4 @@
-"""Where casts are on and where they are off: models, threads, workers, blocks, steps; and never with stale weights."""
+"""Where casts are on and where they are off: models, threads, blocks; compiled, traced, copied and saved models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,96 +16,11 @@ from ampify_runtime import amp
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, Dataset
 
-from .training import assert_same, make_batches, make_mlp, weights_of
+from .casting import by_hand, in_thread, initialized, product_dtype
+from .training import X, assert_same, make_batches, make_mlp, weights_of
 
 pytestmark = pytest.mark.usefixtures("bfloat16")
-
-
-def initialized(model: nn.Module | None = None, **keywords: Any) -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = make_mlp() if model is None else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    amp.initialize(model, optimizer, **keywords)
-    return model, optimizer
-
-
-def in_thread(work: Callable[[], Any]) -> Any:
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(work()))
-    thread.start()
-    thread.join()
-    return results[0]
-
-
-def here(work: Callable[[], Any]) -> Any:
-    return work()
-
-
-def product_dtype() -> torch.dtype:
-    """What a matrix product outside of all models computes in."""
-    return torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype
-
-
-def by_hand(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """The output of a copy that no hook touches, in one region."""
-    twin = make_mlp()
-    twin.load_state_dict(model.state_dict())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return twin(x).detach()
-
-
-X = torch.linspace(-1, 1, 16).reshape(2, 8)
-
-
-@pytest.mark.parametrize("where", [here, in_thread])
-class TestStaleWeights:
-    """The weights that count are those at the time of the forward."""
-
-    def test_after_load_state_dict(self, where: Any) -> None:
-        model, _ = initialized()
-        where(lambda: model(X))
-        model.load_state_dict({name: tensor * -3 for name, tensor in model.state_dict().items()})
-        assert_same([where(lambda: model(X)).detach()], [by_hand(model, X)])
-
-    def test_after_an_ema_swap(self, where: Any) -> None:
-        model, optimizer = initialized()
-        averages = [p.detach().clone() * 2 for p in model.parameters()]
-        for _ in range(2):
-            loss = where(lambda: model(X).square().mean())
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
-            for p, average in zip(model.parameters(), averages, strict=True):
-                p.data, average.data = average.data, p.data
-            assert_same([where(lambda: model(X)).detach()], [by_hand(model, X)])
-
-    def test_gradients_after_an_evaluation_without_gradients(self, where: Any) -> None:
-        model, optimizer = initialized()
-
-        def evaluate_and_train() -> torch.Tensor:
-            with torch.no_grad():
-                model(X)
-            return model(X).square().mean()
-
-        with amp.scale_loss(where(evaluate_and_train), optimizer) as scaled_loss:
-            scaled_loss.backward()
-        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
-
-    def test_of_code_outside_of_the_models(self, where: Any) -> None:
-        model, _ = initialized()
-        weight = model[0].weight
-
-        def products() -> tuple[torch.Tensor, torch.Tensor]:
-            model(X)
-            first = F.linear(X, weight)
-            with torch.no_grad():
-                weight.neg_()
-            return first, F.linear(X, weight)
-
-        first, second = where(products)
-        assert first.dtype is second.dtype is torch.bfloat16
-        assert_same([second], [-first])
 
 
 class TestOnAndOff:
@@ -333,53 +247,6 @@ class TestCopies:
         model, _ = initialized()
         assert list(model.state_dict()) == list(make_mlp().state_dict())
         assert_same(weights_of(model), weights_of(make_mlp()))
-
-
-class Products(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Data that is computed where it is asked for: by a matrix product, and by a model."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.no_grad():
-            return torch.mm(torch.ones(2, 2), torch.full((2, 2), 1 / 3)), self.model(X)
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_do_not_cast(method: str) -> None:
-    if method == "fork" and not hasattr(os, "fork"):
-        pytest.skip("no fork on this system")
-    model, _ = initialized()
-    model(X)
-    with amp.disable_casts():
-        plain = Products(make_mlp())[0]
-    loader = DataLoader(Products(model), batch_size=None, num_workers=1, multiprocessing_context=method)
-    for item in loader:
-        assert_same(item, plain)
-    assert product_dtype() is torch.bfloat16
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_process_that_trains_casts_again() -> None:
-    model, _ = initialized()
-    model(X)
-    reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        answer = b"wrong"
-        try:
-            before = product_dtype()
-            if (before, model(X).dtype, product_dtype()) == (torch.float32, torch.bfloat16, torch.bfloat16):
-                answer = b"right"
-        finally:
-            os.write(writes, answer)
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reads, 10) == b"right"
 
 
 INERT = """

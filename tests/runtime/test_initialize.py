@@ -163,7 +163,7 @@ class Holder:
 class TestTypes:
     def test_a_model_that_is_none(self) -> None:
         with pytest.raises(TypeError, match=r"models: function is no torch\.nn\.Module"):
-            amp.initialize([torch.relu.__call__ and (lambda x: x)], None)
+            amp.initialize([lambda x: x], None)
 
     def test_an_optimizer_that_is_none(self) -> None:
         with pytest.raises(TypeError, match=r"optimizers: str is no torch\.optim\.Optimizer; pass the torch"):
@@ -216,15 +216,6 @@ class TestScaledTraining:
             model.zero_grad()
         assert steps == [True, level != "O1", True]
         assert optimizer.cast_inside == [torch.float32] * 3
-
-    @pytest.mark.parametrize("name", ["FullyShardedDataParallel", "DTensor"])
-    def test_sharded_models_are_refused(self, name: str, float16: torch.dtype) -> None:
-        # A stand-in by name: sharding for real takes a process group, and the check goes by names.
-        model = make_mlp()
-        model.add_module("sharded", type(name, (nn.Identity,), {})())
-        with pytest.raises(ValueError, match=rf"the model is sharded \({name}\).*use opt_level=\"O4\""):
-            amp.initialize(model, sgd(model))
-        amp.initialize(model, sgd(model), opt_level="O4")
 
     def test_float16_parameters_are_refused(self, float16: torch.dtype) -> None:
         model = make_mlp().half()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,40 @@ def test_ranks_agree(index: int, ranks: list[list[dict[str, Any]]]) -> None:
     assert first["scale"] <= 32768.0 if CASES[index].dtype == "float16" else first["scale"] == 1.0
     assert all(torch.isfinite(weight).all() for weight in first["weights"])
     assert not torch.equal(first["weights"][0], weights_of(make_mlp())[0])
+
+
+@pytest.fixture
+def process_group() -> Iterator[None]:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def shard_by_wrapping(model: nn.Module) -> nn.Module:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+
+
+def shard_in_place(model: nn.Module) -> nn.Module:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip("this torch has no fully_shard")
+    mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
+    fsdp.fully_shard(model, mesh=mesh)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("shard", "name"), [(shard_by_wrapping, "FullyShardedDataParallel"), (shard_in_place, "DTensor")]
+)
+def test_sharded_models_are_refused_under_scaling(
+    shard: Any, name: str, process_group: None, float16: torch.dtype
+) -> None:
+    model = shard(make_mlp())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=rf"the model is sharded \({name}\).*use opt_level=\"O4\""):
+        amp.initialize(model, optimizer)
+    amp.initialize(model, optimizer, opt_level="O4")
+    assert model(torch.ones(1, 8)).dtype is torch.bfloat16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import pickle
 import warnings
 from typing import Any
@@ -14,21 +13,9 @@ from ampify_runtime import amp
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
-from .training import assert_same, make_mlp, weights_of
+from .training import X, assert_same, backward, make_mlp, plain_step, weights_of
 
-X = torch.linspace(-1, 1, 16).reshape(2, 8)
 SCALED: dict[str, Any] = {"opt_level": "O0", "loss_scale": "dynamic", "verbosity": 0}
-
-
-def backward(model: nn.Module, optimizer: torch.optim.Optimizer, overflow: bool = False) -> None:
-    loss = model(X).float().square().mean()
-    with amp.scale_loss(loss * float("inf") if overflow else loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
-
-
-def plain_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    model(X).square().mean().backward()
-    optimizer.step()
 
 
 class Counting(torch.optim.SGD):
@@ -47,6 +34,21 @@ class Counting(torch.optim.SGD):
 
     def counts(self) -> tuple[int, int, int]:
         return self.count, self.state["global"].get("step", 0), self.param_groups[0].get("step", 0)
+
+
+class Decaying(torch.optim.SGD):
+    """Does work of its own before a fused kernel does the rest."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, lr=0.1, fused=True)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.mul_(0.9)
+        return super().step(closure)
 
 
 class Wrapping(torch.optim.Optimizer):
@@ -72,6 +74,7 @@ OPTIMIZERS: dict[str, Any] = {
     "Adadelta": torch.optim.Adadelta,
     "Rprop": torch.optim.Rprop,
     "counting": Counting,
+    "decaying": Decaying,
     "wrapping": lambda p: Wrapping(torch.optim.Adam(p, lr=0.1)),
 }
 
@@ -147,113 +150,6 @@ def test_counters_do_not_move_in_a_skipped_step() -> None:
         backward(model, optimizer, overflow)
         optimizer.step()
     assert optimizer.counts() == (2, 2, 2)
-
-
-class TestClosures:
-    def run(self, scaled: bool, keyword: bool, overflow_at: int | None = None) -> tuple[list[torch.Tensor], list[Any]]:
-        model = make_mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        if scaled:
-            amp.initialize(model, optimizer, **SCALED)
-        returned = []
-        for step in range(4):
-
-            def closure(step: int = step) -> torch.Tensor:
-                optimizer.zero_grad(set_to_none=False)
-                loss = model(X).square().mean()
-                if scaled:
-                    factor = float("inf") if step == overflow_at else 1.0
-                    with amp.scale_loss(loss * factor, optimizer) as scaled_loss:
-                        scaled_loss.backward()
-                elif step != overflow_at:
-                    loss.backward()
-                return loss.detach()
-
-            if not scaled and step == overflow_at:
-                returned.append(closure())
-            else:
-                returned.append(optimizer.step(closure=closure) if keyword else optimizer.step(closure))
-        return weights_of(model), returned
-
-    @pytest.mark.parametrize("keyword", [True, False])
-    @pytest.mark.parametrize("overflow_at", [None, 2])
-    def test_are_scaled_and_skipped(self, keyword: bool, overflow_at: int | None) -> None:
-        ours = self.run(True, keyword, overflow_at)
-        theirs = self.run(False, keyword, overflow_at)
-        assert_same(ours[0], theirs[0])
-        assert_same(ours[1], theirs[1])
-
-    def test_cast_inside_of_a_step_that_does_not(self) -> None:
-        seen = []
-
-        class Watching(torch.optim.SGD):
-            def step(self, closure: Any = None) -> Any:
-                seen.append(torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype)
-                return super().step(closure)
-
-        model = make_mlp()
-        optimizer = Watching(model.parameters(), lr=0.1)
-        amp.initialize(model, optimizer, opt_level="O4")
-
-        def closure() -> torch.Tensor:
-            seen.append(torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype)
-            seen.append(model(X).dtype)
-            with torch.autocast("cpu", enabled=False):
-                seen.append(model(X).dtype)
-            return torch.zeros(())
-
-        optimizer.step(closure)
-        assert seen == [torch.float32, torch.bfloat16, torch.bfloat16, torch.float32]
-        assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.bfloat16
-
-    def test_evaluated_twice_in_a_step_may_overflow_once(self) -> None:
-        class Twice(torch.optim.SGD):
-            def step(self, closure: Any = None) -> Any:
-                closure()
-                return super().step(closure)
-
-        model, plain_model = make_mlp(), make_mlp()
-        optimizer = Twice(model.parameters(), lr=0.1)
-        amp.initialize(model, optimizer, **SCALED)
-        backward(model, optimizer)
-        grads = [p.grad for p in model.parameters()]
-        factors = iter((float("inf"), 1.0))
-
-        def closure() -> None:
-            optimizer.zero_grad(set_to_none=False)
-            with amp.scale_loss(model(X).square().mean() * next(factors), optimizer) as scaled_loss:
-                scaled_loss.backward()
-
-        optimizer.step(closure)
-        plain_step(plain_model, torch.optim.SGD(plain_model.parameters(), lr=0.1))
-        assert_same(weights_of(model), weights_of(plain_model))
-        assert all(p.grad is grad for p, grad in zip(model.parameters(), grads, strict=True))
-
-    def test_lbfgs_at_o4_sees_the_weights_it_moves(self) -> None:
-        def train(ours: bool) -> list[torch.Tensor]:
-            model = make_mlp()
-            optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
-            if ours:
-                amp.initialize(model, optimizer, opt_level="O4")
-
-            def closure() -> torch.Tensor:
-                optimizer.zero_grad()
-                if ours:
-                    loss = model(X).float().square().mean()
-                    with amp.scale_loss(loss, optimizer) as scaled_loss:
-                        scaled_loss.backward()
-                else:
-                    with torch.autocast("cpu", dtype=torch.bfloat16):
-                        loss = model(X).float().square().mean()
-                    loss.backward()
-                return loss
-
-            for _ in range(3):
-                optimizer.step(closure)
-            return weights_of(model)
-
-        theirs = train(ours=False)
-        assert_same(train(ours=True), theirs)
 
 
 class TestNothingIsLeftBehind:
@@ -431,59 +327,3 @@ def test_delayed_overflows_of_several_losses_lower_their_scales() -> None:
     optimizer.step()
     assert_same(weights_of(model), before)
     assert [amp.loss_scale(loss_id) for loss_id in range(3)] == [32768.0, 32768.0, 65536.0]
-
-
-class TestMessages:
-    def start(self, **keywords: Any) -> tuple[nn.Module, torch.optim.Optimizer]:
-        model = make_mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-        amp.initialize(model, optimizer, **(SCALED | {"verbosity": 1} | keywords))
-        return model, optimizer
-
-    def test_overflow_is_reported_with_the_new_scale(self, caplog: pytest.LogCaptureFixture) -> None:
-        model, optimizer = self.start()
-        with caplog.at_level(logging.WARNING):
-            backward(model, optimizer, overflow=True)
-            optimizer.step()
-        assert [record.getMessage() for record in caplog.records] == [
-            "ampify: gradient overflow: this step of SGD is skipped; loss scale: 32768"
-        ]
-
-    def test_overflow_is_not_reported_at_verbosity_0(self, caplog: pytest.LogCaptureFixture) -> None:
-        model, optimizer = self.start(verbosity="0")
-        backward(model, optimizer, overflow=True)
-        optimizer.step()
-        assert not caplog.records
-
-    def test_a_long_run_of_skips_is_warned_of_once(self) -> None:
-        model, optimizer = self.start(verbosity=0)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for _ in range(30):
-                optimizer.zero_grad()
-                backward(model, optimizer, overflow=True)
-                optimizer.step()
-        (message,) = (str(warning.message) for warning in caught)
-        assert message.startswith("ampify: 25 steps of SGD in a row were skipped")
-        assert caught[0].filename == __file__
-
-    def test_a_step_after_an_unscaled_backward_is_warned_of(self) -> None:
-        model, optimizer = self.start()
-        model(X).sum().backward()
-        with pytest.warns(amp.AmpWarning, match=r"SGD\.step: no amp\.scale_loss block was given this optimizer"):
-            optimizer.step()
-
-    def test_a_second_step_on_gradients_that_overflowed_is_skipped_too(self) -> None:
-        model, optimizer = self.start(verbosity=0)
-        before = weights_of(model)
-        backward(model, optimizer, overflow=True)
-        optimizer.step()
-        with pytest.warns(amp.AmpWarning, match="no amp.scale_loss block"):
-            optimizer.step()
-        assert_same(weights_of(model), before)
-
-    def test_a_step_without_gradients_is_not_warned_of(self) -> None:
-        _, optimizer = self.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            optimizer.step()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from ampify_runtime import amp
 from torch import nn
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+
+# Two examples for `make_mlp`.
+X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
 class ConvNet(nn.Module):
@@ -64,6 +68,19 @@ def make_batches(count: int, *shape: int) -> list[Batch]:
         (torch.randn(6, *shape, generator=generator), torch.randint(0, 3, (6,), generator=generator))
         for _ in range(count)
     ]
+
+
+def backward(model: nn.Module, optimizer: torch.optim.Optimizer, overflow: bool = False) -> None:
+    """A scaled backward of the mean square of what `model` makes of `X`."""
+    loss = model(X).float().square().mean()
+    with amp.scale_loss(loss * float("inf") if overflow else loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+
+
+def plain_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """The same backward, unscaled, and a step."""
+    model(X).square().mean().backward()
+    optimizer.step()
 
 
 def weights_of(*models: nn.Module) -> list[torch.Tensor]:

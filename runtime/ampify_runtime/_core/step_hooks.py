@@ -106,7 +106,7 @@ class _Step:
         found_inf, scalers = _settle(self.optimizer, self.enrolment)
         if found_inf is None:
             return False
-        if getattr(self.optimizer, "_step_supports_amp_scaling", False):
+        if _skips_by_itself(self.optimizer):
             # Fused: the kernel itself looks, and nobody waits for the device.
             self._tell_kernel(found_inf)
             return False
@@ -119,6 +119,12 @@ class _Step:
         values.update(grad_scale=None, found_inf=found_inf)
         self.exits.callback(values.pop, "found_inf", None)
         self.exits.callback(values.pop, "grad_scale", None)
+
+
+def _skips_by_itself(optimizer: Optimizer) -> bool:
+    """Whether all that the step does is done by a kernel that looks for overflow; a subclass may do more."""
+    own = type(optimizer).__module__.startswith("torch.optim.")
+    return own and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
 def _with_closure(args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callable[[], Any]) -> Arguments:
