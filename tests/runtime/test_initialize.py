@@ -344,3 +344,15 @@ def test_models_and_optimizers_can_be_collected(float16: torch.dtype) -> None:
     del model, optimizer, scaled_loss
     gc.collect()
     assert [ref() for ref in watched] == [None, None, None]
+
+
+@pytest.mark.parametrize("level", ["O1", "O4"])
+def test_other_devices_stay_in_fp32_and_say_so(level: str) -> None:
+    model = nn.Linear(8, 3, device="meta")
+    optimizer = sgd(model)
+    with pytest.warns(amp.AmpWarning, match=f"opt level {level} is not available on meta devices .* goes on in fp32"):
+        amp.initialize(model, optimizer, opt_level=level)
+    loss = model(torch.ones(1, 8, device="meta")).sum()
+    assert loss.dtype is torch.float32
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        assert scaled_loss is loss
