@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import runpy
@@ -514,6 +515,8 @@ def test_as_a_module_in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: py
     with pytest.raises(SystemExit) as done:
         runpy.run_module("ampify", run_name="__main__")
     assert (done.value.code, capsys.readouterr().out) == (0, f"ampify, version {ampify.__version__}\n")
+    importlib.import_module("ampify.__main__")  # which, imported, runs nothing
+    assert capsys.readouterr().out == ""
 
 
 def test_neither_torch_nor_libcst_is_imported_for_a_run_that_changes_nothing() -> None:

@@ -74,6 +74,12 @@ def test_worst_first_with_reasons_places_and_hints() -> None:
     ]
 
 
+def test_one_cause_that_forbids_several_loops_is_told_once() -> None:
+    text = text_report(a_report(REFUSAL, replace(REFUSAL, loop="b")))
+    assert text.startswith("Not migrated (1)\n")
+    assert text.count("AMP204") == 1
+
+
 def test_colour_changes_nothing_but_colour() -> None:
     report = a_report(REMARK, REFUSAL, INTERNAL, loops=(loop("refused"),))
     coloured = text_report(report, colour=True)

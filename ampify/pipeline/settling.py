@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from ampify.index import build_project
@@ -33,13 +34,16 @@ def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settin
     """The largest plan whose every edit can be made and whose result a second run would leave alone."""
     findings = run_rules(project, settings)
     put_back: tuple[Finding, ...] = ()
+    left: Counter[str] = Counter()
     while True:
         plan = make_plan(project, findings, settings, put_back)
         texts, failures = _rewrite(plan, sources, settings)
-        failures = failures or _unstable(texts, sources, settings)
+        failures = failures or _unstable(texts, sources, settings, left)
         if not failures:
             return Settled(plan, texts)
-        put_back += _put_back(plan, failures)
+        refusals = _put_back(plan, failures)
+        left += _group_counts(plan, {refusal.loop for refusal in refusals})
+        put_back += refusals
 
 
 def _rewrite(
@@ -51,14 +55,22 @@ def _rewrite(
     return texts, {result.path: result.failure for result in results if result.text is None}
 
 
-def _unstable(texts: Mapping[str, str], sources: Mapping[str, SourceFile], settings: Settings) -> dict[str, str]:
-    """The files that a second run would change."""
+def _unstable(
+    texts: Mapping[str, str], sources: Mapping[str, SourceFile], settings: Settings, left: Counter[str]
+) -> dict[str, str]:
+    """The files that a second run would change, beyond the groups `left` alone there, which it would try again."""
     if not texts:
         return {}
     again = [renewed(source, texts.get(path, source.text)) for path, source in sources.items()]
     project = build_project(again, settings)
     plan = make_plan(project, run_rules(project, settings), settings)
-    return {path: _UNSTABLE for path, _ in plan.edits}
+    groups = _group_counts(plan, {group for group, _ in plan.groups})
+    return {path: _UNSTABLE for path, _ in plan.edits if groups[path] > left[path]}
+
+
+def _group_counts(plan: Plan, chosen: Set[str | None]) -> Counter[str]:
+    """By file, how many of the chosen groups edit it."""
+    return Counter(path for group, paths in plan.groups if group in chosen for path in paths)
 
 
 def _put_back(plan: Plan, failures: Mapping[str, str]) -> tuple[Finding, ...]:

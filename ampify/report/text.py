@@ -41,10 +41,9 @@ def _is_failure(finding: Finding, failed_paths: set[str]) -> bool:
 def _group(title: str, findings: list[Finding], hue: Colour, colour: bool) -> list[str]:
     if not findings:
         return []
-    lines = [paint(f"{title} ({len(findings)})", "bold", enabled=colour)]
-    for finding in findings:
-        lines += _finding(finding, hue, colour)
-    return lines
+    # One cause can forbid several loops, and is told once.
+    told = list(dict.fromkeys("\n".join(_finding(finding, hue, colour)) for finding in findings))
+    return [paint(f"{title} ({len(told)})", "bold", enabled=colour), *told]
 
 
 def _finding(finding: Finding, hue: Colour, colour: bool) -> Iterator[str]:
