@@ -261,6 +261,8 @@ class Classifier:
         if not isinstance(node.func, f.Attribute):
             return False
         name = last_name(node.func.value).lower()
+        if any(isinstance(r, Instance) and r.cls is None and catalog.is_scheduler(r.dotted) for r in receivers):
+            return False
         if "optim" in name:
             return True
         if any(word in name for word in NOT_OPTIMIZERS):
@@ -268,9 +270,7 @@ class Classifier:
         for receiver in receivers:
             if isinstance(receiver, Instance) and receiver.cls is None:
                 holds = self.flow.store.read(receiver, "params", None)
-                if catalog.is_scheduler(receiver.dotted) or self.entities.optimizers(holds):
-                    return False
-                if not any(isinstance(v, Parameters) for v in holds):
+                if self.entities.optimizers(holds) or not any(isinstance(v, Parameters) for v in holds):
                     return False
         return True
 

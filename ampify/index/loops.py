@@ -11,7 +11,7 @@ from ampify.index.flow import Flow
 from ampify.index.grouping import group
 from ampify.index.syntax import in_order
 from ampify.index.trace import Trace
-from ampify.index.values import Value
+from ampify.index.values import Derived, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle, TrainingLoop
@@ -55,7 +55,7 @@ class Loops:
             self.obstacles += [
                 Obstacle("manual-update", e.anchor, "", loop=loop.id)
                 for e in related
-                if e.kind == "grad_read" and updates_in_place(e)
+                if e.kind == "grad_read" and updates_in_place(e) and self.trained_by_hand(e)
             ]
         self.idle_backwards()
         self.unfed_steps()
@@ -114,13 +114,23 @@ class Loops:
             if later.kind == "unknown_step":
                 return "unresolved-optimizer", later.detail, later.anchor
         for later in after:
-            if later.kind == "grad_read" and updates_in_place(later):
+            if later.kind == "grad_read" and updates_in_place(later) and not self.attacks(event, later):
                 return "manual-update", "", later.anchor
         if any(later.kind == "zero_grad" and later.values for later in after):
             return "", "", None
         if any(later.kind == "grad_read" and later.detail == "other" for later in after):
             return "", "", None
         return "backward-without-step", "", None
+
+    @staticmethod
+    def trained_by_hand(read: Event) -> bool:
+        """Whether an update in place changes what training changes: a parameter, or what a loss in training reaches."""
+        return read.detail == "parameter" or any(e.feeds for e in read.latest)
+
+    def attacks(self, event: Event, read: Event) -> bool:
+        """Whether an update in place changes the input of a model that an optimizer trains elsewhere."""
+        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
+        return read.detail != "parameter" and bool(source & self.trace.classify.trained)
 
     def unfed_steps(self) -> None:
         """Steps that consume no backward in view."""
