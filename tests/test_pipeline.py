@@ -19,7 +19,7 @@ from ampify.model.settings import Settings
 from ampify.pipeline import rewriting, surroundings
 from ampify.pipeline.rewriting import Rewritten, rewrite_file
 from ampify.report.status import exit_status
-from ampify.rules import Rule
+from ampify.rules import Check, Rule, all_rules
 from ampify.source import decode_source
 
 TRAIN = """\
@@ -28,6 +28,17 @@ model = torch.nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 optimizer.zero_grad()
 model(torch.ones(2)).sum().backward()
+optimizer.step()
+"""
+MIGRATED = """\
+import torch
+from ampify_runtime import amp
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+optimizer.zero_grad()
+with amp.scale_loss(model(torch.ones(2)).sum(), optimizer) as scaled_loss:
+    scaled_loss.backward()
 optimizer.step()
 """
 
@@ -44,17 +55,21 @@ def write(**files: str) -> None:
 
 
 def with_rule(monkeypatch: pytest.MonkeyPatch, edits: Callable[[str, Anchor, str], list[Edit]]) -> None:
-    """One rule in place of all: for each training loop the edits that `edits` makes of path, first backward and text."""
+    """A further rule: for each training loop the edits that `edits` makes of path, first backward and text."""
 
     def check(project: Project, settings: Settings) -> Iterator[Finding]:
         for loop in project.loops:
             place = loop.backwards[0]
             made = edits(place.path, place, "".join(project.files[place.path].lines))
             if made:
-                yield Finding("AMP201", "n", place, "m", fix=Fix(tuple(made), group=loop.id), loop=loop.id)
+                yield Finding("AMP299", "n", place, "m", fix=Fix(tuple(made), group=loop.id), loop=loop.id)
 
-    rule = Rule("AMP201", "unscaled-backward", "m", "", check)
-    monkeypatch.setattr("ampify.rules.all_rules", lambda: (rule,))
+    with_check(monkeypatch, check)
+
+
+def with_check(monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
+    rules = (*all_rules(), Rule("AMP299", "further-rule", "m", "", check))
+    monkeypatch.setattr("ampify.rules.all_rules", lambda: rules)
 
 
 def run(**settings: object) -> Report:
@@ -80,7 +95,7 @@ def internal(report: Report) -> list[Finding]:
 
 def test_an_edit_that_cannot_be_made_puts_its_loop_back_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def edits(path: str, place: Anchor, text: str) -> list[Edit]:
-        wrong: list[Edit] = [Replace(Anchor(path, 5, 1, 5, 3, "Name"), "x")]
+        wrong: list[Edit] = [Replace(Anchor(path, 3, 1, 3, 3, "Name"), "x")]
         return wrong if path == "bad.py" else marked(path, place, text)
 
     with_rule(monkeypatch, edits)
@@ -102,7 +117,7 @@ def test_beside_a_loop_that_was_put_back_the_others_still_have_to_be_stable(
     def edits(path: str, place: Anchor, text: str) -> list[Edit]:
         shared: list[Edit] = [InsertAfter(line_statement("shared.py"), f"{path[:-3].upper()} = 1")]
         if path == "bad.py":
-            return [Replace(Anchor(path, 5, 1, 5, 3, "Name"), "x"), *shared]
+            return [Replace(Anchor(path, 3, 1, 3, 3, "Name"), "x"), *shared]
         if path == "good.py" and not ("MARK" in text and stable):
             return marked(path, place, text) + shared
         return []
@@ -111,7 +126,9 @@ def test_beside_a_loop_that_was_put_back_the_others_still_have_to_be_stable(
     write(bad=TRAIN, good=TRAIN, shared=TRAIN)
     report = run()
     assert fate(report)["good.py"] == ("changed" if stable else "refused")
-    assert [finding.anchor.path for finding in internal(report)] == (["bad.py"] if stable else ["bad.py", "shared.py"])
+    assert [finding.anchor.path for finding in internal(report)] == (
+        ["bad.py"] if stable else ["bad.py", "shared.py", "shared.py"]
+    )
 
 
 def test_a_result_that_the_gate_refuses_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,21 +147,34 @@ def test_a_result_that_a_second_run_would_change_is_put_back(monkeypatch: pytest
     assert "a second run would change the result again" in internal(report)[0].message
 
 
+def test_a_result_that_a_second_run_would_refuse_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(project: Project, settings: Settings) -> Iterator[Finding]:
+        (loop,) = project.loops
+        if loop.migrated:
+            yield Finding("AMP299", "n", loop.anchor, "m", refuses=True, loop=loop.id)
+
+    with_check(monkeypatch, check)
+    write(train=TRAIN)
+    report = run()
+    assert fate(report) == {"train.py": "refused"}
+    assert "a second run would refuse what this one made" in internal(report)[0].message
+
+
 def test_a_change_that_would_entail_another_elsewhere_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def check(project: Project, settings: Settings) -> Iterator[Finding]:
-        entailed = any("MARK" in line for line in project.files["first.py"].lines)
-        path = "second.py" if entailed else "first.py"
+        marked = "MARK" in project.files["first.py"].names
         for loop in project.loops:
-            if loop.anchor.path == path:
+            path = loop.anchor.path
+            if marked == (path == "second.py"):
                 fix = Fix((InsertAfter(line_statement(path), "MARK = 1"),), group=loop.id)
-                yield Finding("AMP201", "n", loop.anchor, "m", fix=fix, loop=loop.id)
+                yield Finding("AMP299", "n", loop.anchor, "m", fix=fix, loop=loop.id)
 
-    rule = Rule("AMP201", "unscaled-backward", "m", "", check)
-    monkeypatch.setattr("ampify.rules.all_rules", lambda: (rule,))
-    write(first=TRAIN, second=TRAIN)
+    with_check(monkeypatch, check)
+    write(first=TRAIN, second=MIGRATED)
     report = run()
-    assert fate(report) == {"first.py": "refused", "second.py": "refused"}
-    assert [finding.anchor.path for finding in internal(report)] == ["second.py"]
+    assert fate(report) == {"first.py": "refused", "second.py": "unchanged"}
+    assert [finding.anchor.path for finding in internal(report)] == ["first.py"]
+    assert "second.py: a second run would change the result again" in internal(report)[0].message
 
 
 def test_a_stage_that_raises_fails_that_file_alone(

@@ -20,6 +20,7 @@ from ampify.rules import run_rules
 INTERNAL_FAILURE = ("AMP901", "internal-failure")
 
 _UNSTABLE = "a second run would change the result again"
+_UNKNOWN = "a second run would refuse what this one made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settin
     while True:
         plan = make_plan(project, findings, settings, put_back)
         texts, failures = _rewrite(plan, sources, settings)
-        failures = failures or _unstable(texts, sources, settings, left)
+        failures = failures or _unstable(plan, texts, sources, settings, left)
         if not failures:
             return Settled(plan, texts)
         refusals = _put_back(plan, failures)
@@ -56,16 +57,30 @@ def _rewrite(
 
 
 def _unstable(
-    texts: Mapping[str, str], sources: Mapping[str, SourceFile], settings: Settings, left: Counter[str]
+    plan: Plan,
+    texts: Mapping[str, str],
+    sources: Mapping[str, SourceFile],
+    settings: Settings,
+    left: Counter[str],
 ) -> dict[str, str]:
-    """The files that a second run would change, beyond the groups `left` alone there, which it would try again."""
+    """The files that a second run would not take for done, and why.
+
+    It may try again what was `left` alone, given as the number of groups by file.
+    """
     if not texts:
         return {}
     again = [renewed(source, texts.get(path, source.text)) for path, source in sources.items()]
     project = build_project(again, settings)
-    plan = make_plan(project, run_rules(project, settings), settings)
-    groups = _group_counts(plan, {group for group, _ in plan.groups})
-    return {path: _UNSTABLE for path, _ in plan.edits if groups[path] > left[path]}
+    second = make_plan(project, run_rules(project, settings), settings)
+    groups = _group_counts(second, {group for group, _ in second.groups})
+    changing = {path: _UNSTABLE for path, _ in second.edits if groups[path] > left[path]}
+    before, after = _refused_counts(plan), _refused_counts(second)
+    return {path: _UNKNOWN for path in texts if after[path] > before[path]} | changing
+
+
+def _refused_counts(plan: Plan) -> Counter[str]:
+    """By file, how many sites are refused."""
+    return Counter(entry.site.anchor.path for entry in plan.ledger if entry.state == "refused")
 
 
 def _group_counts(plan: Plan, chosen: Set[str | None]) -> Counter[str]:
@@ -75,10 +90,11 @@ def _group_counts(plan: Plan, chosen: Set[str | None]) -> Counter[str]:
 
 def _put_back(plan: Plan, failures: Mapping[str, str]) -> tuple[Finding, ...]:
     """A refusal for each group that edits a failing file; for every group, if none does."""
-    first = next(iter(failures))
     touching = {group: [path for path in paths if path in failures] for group, paths in plan.groups}
-    guilty = {group: paths[0] for group, paths in touching.items() if paths} or dict.fromkeys(touching, first)
-    return tuple(failed(path, failures[path], group) for group, path in guilty.items())
+    if any(touching.values()):
+        return tuple(failed(paths[0], failures[paths[0]], group) for group, paths in touching.items() if paths)
+    elsewhere = "; ".join(f"{path}: {reason}" for path, reason in failures.items())
+    return tuple(failed(paths[0], elsewhere, group) for group, paths in plan.groups)
 
 
 def failed(path: str, reason: str, group: str | None = None) -> Finding:
