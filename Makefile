@@ -48,7 +48,7 @@ imports: $(INSTALLED)  ## the one-way import rules
 	$(BIN)/lint-imports
 
 tests: $(INSTALLED)  ## pytest
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)  ## the tests again, with branch coverage
 	$(BIN)/coverage erase

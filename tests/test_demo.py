@@ -11,9 +11,6 @@ import pytest
 import torch
 from verdict import Check, Run, close, identical, judge, judge_resumed, read_epochs, table
 
-# One group, so that a parallel run gives the demonstration once.
-pytestmark = pytest.mark.xdist_group("demo")
-
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "digits"
 
@@ -43,44 +40,37 @@ def test_example_knows_nothing_of_mixed_precision() -> None:
     assert not [word for word in ("amp.", "ampify", "autocast", "scaler", "float16", "half(") if word in source]
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    work = tmp_path_factory.mktemp("demo")
-    done = subprocess.run(
-        [sys.executable, "examples/demo.py", "--epochs", "3", "--work", str(work)],
+def run_demo(work: Path, epochs: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "examples/demo.py", "--epochs", str(epochs), "--work", str(work)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])},
         capture_output=True,
         text=True,
         check=False,
     )
-    return done, work
 
 
-def test_demo_passes(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    done, _ = demo
+# One test, not several on a shared fixture: parallel workers would each give the whole demonstration.
+def test_demo_migrates_a_copy_and_passes(tmp_path: Path) -> None:
+    source = (EXAMPLE / "train.py").read_bytes()
+    done = run_demo(tmp_path, epochs=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("  yes  ") == 7
     assert "  NO   " not in done.stdout
 
-
-def test_demo_shows_the_diff_and_writes_only_the_copy(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    done, work = demo
     assert "+        with amp.scale_loss(loss, optimizer) as scaled_loss:\n" in done.stdout
-    source = (EXAMPLE / "train.py").read_bytes()
-    assert (work / "original" / "train.py").read_bytes() == source
-    migrated = (work / "migrated" / "train.py").read_text(encoding="utf-8")
+    assert (EXAMPLE / "train.py").read_bytes() == source
+    assert (tmp_path / "original" / "train.py").read_bytes() == source
+    migrated = (tmp_path / "migrated" / "train.py").read_text(encoding="utf-8")
     assert "from ampify_runtime import amp\n" in migrated
     assert "model, optimizer = amp.initialize(model, optimizer, opt_level='O1')\n" in migrated
-    assert "ampify" in (work / "migrated" / "requirements.txt").read_text(encoding="utf-8")
+    assert "ampify" in (tmp_path / "migrated" / "requirements.txt").read_text(encoding="utf-8")
 
-
-def test_demo_trains_the_example_well(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    _, work = demo
-    checkpoint = torch.load(work / "original" / "last.pt", weights_only=True)
+    checkpoint = torch.load(tmp_path / "original" / "last.pt", weights_only=True)
     assert checkpoint["epoch"] == 3
     assert "amp" not in checkpoint
-    assert "amp" in torch.load(work / "migrated" / "resumed-bfloat16.pt", weights_only=True)
+    assert "amp" in torch.load(tmp_path / "migrated" / "resumed-bfloat16.pt", weights_only=True)
 
 
 def test_verdict_accepts_a_run_that_holds_up(tmp_path: Path) -> None:

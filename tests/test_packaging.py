@@ -22,8 +22,7 @@ from packaging.utils import canonicalize_name
 
 import ampify
 
-# One group, so that a parallel run builds the distribution once.
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"ampify": ROOT / "ampify", "ampify_runtime": ROOT / "runtime" / "ampify_runtime"}
