@@ -17,8 +17,8 @@ FileStatus: TypeAlias = Literal["changed", "unchanged", "refused", "failed", "sk
 class Plan:
     """Edits per file in the order of the text, findings that stand, and the ledger.
 
-    `groups` holds, per training loop that is migrated, the files its edits touch: if one of them fails, all are put
-    back.
+    `groups` holds, per training loop that is migrated and per fix outside of loops, the files its edits touch: if one
+    of them fails, all are put back.
     """
 
     edits: tuple[tuple[str, tuple[Edit, ...]], ...]
