@@ -14,7 +14,7 @@ comment lists, separated by `;`, what must be found on its line. Together they a
     saves state, loads checkpoint              optimizer state and the dict it goes into or comes from
     wraps early, cross entropy                 as `TrainingLoop` has them
 
-With several loops, all but the first loop's entries end in `(loop 2)` and so on. A further entry is checked on its own:
+The first line may say `does not run` where a case needs what is not at hand. With several loops, all but the first loop's entries end in `(loop 2)` and so on. A further entry is checked on its own:
 
     name <- Adam@3, SGD@5     what an expression on this line may evaluate to: see `origins`
 """
@@ -30,6 +30,7 @@ from ampify.model.source import SourceFile
 
 CASES = Path(__file__).parent / "cases"
 FIRST = "train.py"
+STILL = "does not run"
 FILE = re.compile(r"#> file (?P<path>\S+)[ \t]*(?:\r\n|\r|\n)")
 MARKS = re.compile(r"[ \t]*#>(?P<marks>[^\r\n]*)")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -56,6 +57,13 @@ class Case:
     name: str
     sources: tuple[SourceFile, ...]
     marks: tuple[Mark, ...]
+    runs: bool
+
+    @property
+    def script(self) -> str:
+        """The file to run: `train.py` or, where there is none, the last."""
+        paths = [source.path for source in self.sources]
+        return FIRST if FIRST in paths else paths[-1]
 
 
 def all_cases() -> Iterator[Case]:
@@ -74,7 +82,8 @@ def read_case(name: str, text: str) -> Case:
     for path, code in zip(parts[::2], parts[1::2], strict=True):
         sources.append(_source(path, MARKS.sub("", code)))
         marks += _marks(path, code)
-    return Case(name, tuple(sources), tuple(sorted(marks)))
+    said = tuple(sorted(mark for mark in marks if mark.text != STILL))
+    return Case(name, tuple(sources), said, runs=len(said) == len(marks))
 
 
 def _source(path: str, text: str) -> SourceFile:
