@@ -43,18 +43,52 @@ def test_make_commands_exist() -> None:
         assert {a or b for a, b in named} <= targets, page
 
 
-def test_readme_shows_the_diff_that_ampify_makes(tmp_path: Path) -> None:
-    for name in ("train.py", "requirements.txt"):
-        shutil.copy(ROOT / "examples" / "digits" / name, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "ampify", "train.py"],
-        cwd=tmp_path,
+def ampify(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ampify", *args],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])},
         capture_output=True,
         text=True,
         check=False,
     )
-    (shown,) = re.findall(
-        r"```diff\n\$ ampify train\.py\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    assert shown in done.stdout, done.stdout + done.stderr
+
+
+def shown_in_readme(command: str) -> str:
+    """What the README shows below a command, to the end of its block."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(rf"^```\w*\n\$ {re.escape(command)}\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    return str(block)
+
+
+def test_readme_shows_the_diff_that_ampify_makes(tmp_path: Path) -> None:
+    for name in ("train.py", "requirements.txt"):
+        shutil.copy(ROOT / "examples" / "digits" / name, tmp_path)
+    done = ampify(tmp_path, "train.py")
+    assert shown_in_readme("ampify train.py") in done.stdout, done.stdout + done.stderr
+
+
+FIT = """\
+import torch
+import torch.nn as nn
+
+model = nn.Linear(8, 1)
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5)
+criterion = nn.MSELoss()
+x, y = torch.randn(64, 8), torch.randn(64, 1)
+
+for step in range(20):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+"""
+
+
+def test_readme_shows_a_refusal_as_ampify_says_it(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text(FIT, encoding="utf-8")
+    done = ampify(tmp_path, "fit.py")
+    assert done.returncode == 1
+    assert done.stderr == shown_in_readme("ampify fit.py")
