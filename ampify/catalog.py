@@ -120,6 +120,11 @@ CANONICAL = (
     ("torch.nn.parallel.data_parallel.", "torch.nn.parallel."),
     ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
 )
+# A module whose class uses none of these words neither trains nor loses in its own code: it need not be looked into.
+TRAINING_WORDS = frozenset(
+    """backward step zero_grad grad autograd optim optimizer optimizers optimiser BCELoss binary_cross_entropy half double
+    state_dict load_state_dict clip_grad_norm_ clip_grad_norm clip_grad_value_""".split()
+) | {name for name in TORCH_OPTIMIZERS if len(name) > 2}
 # Functions that hand another function its arguments, by position of the function and of the argument tuple.
 SPAWNERS = {
     "torch.multiprocessing.spawn": ("fn", "args", 1),

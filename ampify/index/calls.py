@@ -151,12 +151,13 @@ class Calls:
         It is entered, for what it does on the way, but with unknown inputs and in one frame: following every tensor
         through every layer would cost much and tell nothing more.
         """
-        callee = self.callee_frame(function, at)
+        assert isinstance(function.receiver, Instance)
         self.flow.called.add((function.path, function.scope))
-        if at is not None:
-            self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
-        self.enter_function(function, self.flow.scope(callee))
-        assert function.receiver is not None
+        if function.receiver.cls is None or not self.flow.classes.is_inert(function.receiver.cls):
+            callee = self.callee_frame(function, at)
+            if at is not None:
+                self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
+            self.enter_function(function, self.flow.scope(callee))
         return self.flow.one(Derived, function.receiver) | flowing(self.flow, positional, keywords)
 
     def callee_frame(self, function: FunctionValue, at: tuple[Frame, f.Call] | None) -> Frame:
@@ -205,6 +206,9 @@ class Calls:
             else:
                 functions = [flow.make(FunctionValue, path, scope.index, outer, None)]
             for function in functions:
+                receiver = function.receiver
+                if isinstance(receiver, Instance) and receiver.cls and flow.classes.is_inert(receiver.cls):
+                    continue
                 self.enter_function(function, scope)
 
     def enter_function(self, function: FunctionValue, scope: f.Scope) -> None:
@@ -246,6 +250,10 @@ class Calls:
         flow.created.setdefault(instance, (frame, call))
         if flow.classes.is_optimizer(cls):
             flow.store.add(instance, "params", first(positional, keywords, "params"))
+        if flow.classes.is_inert(cls):
+            for values in [*positional, *keywords.values()]:
+                flow.store.add(instance, "[*]", values)
+            return frozenset((instance,))
         init = flow.classes.class_member(cls, "__init__", instance)
         for function in init:
             if isinstance(function, FunctionValue):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ampify import catalog
+from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -37,6 +38,7 @@ class Classes:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
+        self._inert: dict[ClassValue, bool] = {}
 
     # Classes
 
@@ -78,6 +80,28 @@ class Classes:
             d in catalog.MODULE_BASES or catalog.is_module_class(d) or d.endswith(("Module", "PreTrainedModel"))
             for d in self.external_bases(cls)
         )
+
+    def is_inert(self, cls: ClassValue) -> bool:
+        """Whether a class is a module whose own code, inherited code included, has nothing to do with training."""
+        if cls not in self._inert:
+            own = [c for c in self.order(cls) if isinstance(c, ClassValue)]
+            self._inert[cls] = self.is_module(cls) and not any(self.words(c) & catalog.TRAINING_WORDS for c in own)
+        return self._inert[cls]
+
+    def words(self, cls: ClassValue) -> frozenset[str]:
+        """Names and attributes that the code of a class uses, nested functions included."""
+        scopes = self.flow.files[cls.path].scopes
+        inside = {cls.scope}
+        for scope in scopes[cls.scope + 1 :]:
+            if scope.parent in inside:
+                inside.add(scope.index)
+        found: set[str] = set()
+        for index in inside:
+            for statement in statements(scopes[index].body):
+                for expression in expressions(statement):
+                    for node, _ in in_order(expression):
+                        found.add(getattr(node, "id", "") or getattr(node, "attr", ""))
+        return frozenset(found)
 
     def is_optimizer(self, cls: ClassValue) -> bool:
         """Whether a class derives from an optimizer of torch."""

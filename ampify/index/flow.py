@@ -274,6 +274,7 @@ class Flow:
     def element(self, values: Values, key: str) -> Values:
         """One element of whatever `values` are; what is no container stands for its own elements."""
         found = NOTHING
+        self.work += len(values)
         for value in values:
             if isinstance(value, Container):
                 if key == "[*]":
@@ -368,6 +369,7 @@ class Flow:
     def attribute(self, owners: Values, name: str, called: bool) -> Values:
         """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""
         found = NOTHING
+        self.work += len(owners)
         for owner in owners:
             found |= self.classes.attribute(owner, name, called)
         return found

@@ -1,4 +1,4 @@
-'''A backward that feeds an optimizer's step runs on a loss that is not scaled.
+"""A backward that feeds an optimizer's step runs on a loss that is not scaled.
 
 What it does
 ------------
@@ -43,7 +43,7 @@ After
 Fix safety
 ----------
 Safe: gradients read the same after the block as they did after the plain backward.
-'''
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-'''Gradients are clipped on the model's parameters, not on those that the optimizer steps.
+"""Gradients are clipped on the model's parameters, not on those that the optimizer steps.
 
 What it does
 ------------
@@ -44,7 +44,7 @@ After
 Fix safety
 ----------
 Safe: `amp.master_params(optimizer)` yields the same parameters where there are no masters.
-'''
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-'''Binary cross entropy on probabilities raises an error under autocast on CUDA.
+"""Binary cross entropy on probabilities raises an error under autocast on CUDA.
 
 What it does
 ------------
@@ -43,7 +43,7 @@ After
 Fix safety
 ----------
 Safe: the loss is computed in float32, as it was.
-'''
+"""
 
 from __future__ import annotations
 

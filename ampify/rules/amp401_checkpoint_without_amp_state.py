@@ -1,4 +1,4 @@
-'''A checkpoint holds the optimizer's state but not the loss scale.
+"""A checkpoint holds the optimizer's state but not the loss scale.
 
 What it does
 ------------
@@ -40,7 +40,7 @@ After
 Fix safety
 ----------
 Safe: what reads the checkpoint finds all that it found before.
-'''
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-'''The optimizer's state is restored from a checkpoint, the loss scale is not.
+"""The optimizer's state is restored from a checkpoint, the loss scale is not.
 
 What it does
 ------------
@@ -45,7 +45,7 @@ After
 Fix safety
 ----------
 Safe: a checkpoint without amp's state is read as it was.
-'''
+"""
 
 from __future__ import annotations
 
