@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ampify import catalog
 from ampify.index import obstacles as find
+from ampify.index.clips import Clips
 from ampify.index.events import Event
 from ampify.index.flags import Flags
 from ampify.index.flow import Flow
@@ -16,10 +17,10 @@ from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
 from ampify.index.syntax import in_order, path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Container, Derived, Opaque, Parameters, Value, Values
+from ampify.index.values import Container, Derived, Opaque, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Initialize, Obstacle, TrainingLoop
+from ampify.model.project import BackwardCall, BinaryCrossEntropy, Initialize, Obstacle, TrainingLoop
 
 SCALED_NAMES = ("scaled_loss", "amp_scaled_loss", "ampify_scaled_loss")
 
@@ -34,6 +35,7 @@ class Assembly:
         self.names = Names(flow, self.entities)
         self.placing = Placing(flow, self.names)
         self.states = States(flow)
+        self.clips = Clips(flow, self.entities, self.names)
         self.flags = Flags(flow, self.names)
 
     def loop(
@@ -64,7 +66,7 @@ class Assembly:
             optimizers=tuple(dict.fromkeys(o for i in initializes for o in i.optimizers)),
             backward_calls=tuple(calls),
             initializes=initializes,
-            clips=tuple(self.clip(e, optimizers) for e in by_anchor(related, "clip")),
+            clips=tuple(self.clips.clip(e, optimizers) for e in by_anchor(related, "clip")),
             saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
             loads=tuple(self.states.load(e) for e in by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
@@ -232,15 +234,23 @@ class Assembly:
                 continue
             fed = self.narrowed(event)
             favoured = [self.receiver(s) for s in event.feeds.values() if s.frame is event.frame]
-            chosen = self.names.cover(spot(event), fed, self.names.optimizers, favoured)
+            chosen = self.names.cover(Spot.of(event), fed, self.names.optimizers, favoured)
             if chosen is None:
                 return ()
             for expression in chosen:
                 if expression.optional and self.asked(event, expression.text):
                     detail = f"{expression.text} may be None here"
                     trouble.append(Obstacle("optional-optimizer", event.anchor, detail, loop=loop))
+                trouble.extend(self.unfed(event, expression.text, loop))
             found[tuple(e.text for e in chosen)] = None
         return next(iter(found)) if len(found) == 1 else ()
+
+    def unfed(self, fed: Event, text: str, loop: str) -> Iterator[Obstacle]:
+        """The same backward where a caller gives no optimizer: there is nothing to name there."""
+        here = [e for e in self.trace.backwards.values() if e.anchor == fed.anchor and not e.feeds]
+        if any(not self.guarded(event, text) for event in here):
+            detail = f"some calls of this function give no {text}"
+            yield Obstacle("optional-optimizer", fed.anchor, detail, loop=loop)
 
     def strangers(self, event: Event, loop: str) -> Iterator[Obstacle]:
         """A loss that comes from modules none of the fed optimizers holds: gradients are carried over by hand."""
@@ -278,10 +288,13 @@ class Assembly:
                         )
 
     def conditions(self, event: Event) -> frozenset[str]:
-        """Texts of the tests that an event's statement stands under, in its own function."""
-        facts = self.flow.files[event.frame.path]
-        around = [block[i] for block, i in path_to(self.flow.scope(event.frame).body, event.statement.span)]
-        return frozenset(facts.text(s.test.span) for s in around if isinstance(s, f.Branch))
+        """Texts of the tests that an event stands under, in its own function and in those that called it."""
+        found: set[str] = set()
+        for frame, span in event.stack:
+            facts = self.flow.files[frame.path]
+            around = [block[i] for block, i in path_to(self.flow.scope(frame).body, span)]
+            found.update(facts.text(s.test.span) for s in around if isinstance(s, f.Branch))
+        return frozenset(found)
 
     def asked(self, event: Event, text: str) -> bool:
         """Whether a step, but not the backward it consumes, stands under a condition on the optimizer."""
@@ -289,8 +302,10 @@ class Assembly:
         return bool(steps) and not self.guarded(event, text)
 
     def guarded(self, event: Event, text: str) -> bool:
-        """Whether a condition around a statement mentions an expression."""
-        return any(text in condition for condition in self.conditions(event))
+        """Whether a condition around a statement asks for an expression, or for what it is an attribute of."""
+        parts = text.split(".")
+        asked = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+        return any(part in condition for part in asked if part != "self" for condition in self.conditions(event))
 
     def gradient_reads(self, related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
         for event in by_anchor(related, "grad_read"):
@@ -305,41 +320,6 @@ class Assembly:
             return True
         targets = event.statement.targets if isinstance(event.statement, f.Assign) else ()
         return event.node in targets
-
-    def clip(self, event: Event, optimizers: frozenset[Value]) -> ClipCall:
-        """A clip, with the optimizer that holds just the parameters it clips, if one can be named."""
-        assert isinstance(event.node, f.Call)
-        facts = self.flow.files[event.frame.path]
-        clipped = self.exact(frozenset(event.values))
-        same = frozenset(o for o in optimizers if clipped and self.held(o) == clipped)
-        named = self.names.cover(spot(event), same, self.names.optimizers) if same else None
-        text = named[0].text if named and len(named) == 1 and not named[0].optional else None
-        return ClipCall(
-            call=event.anchor,
-            function=facts.anchor(event.node.func),
-            function_text=facts.text(event.node.func.span),
-            parameters=facts.anchor(event.node.args[0]),
-            optimizer=text,
-            right=event.detail == "master",
-        )
-
-    def held(self, optimizer: Value) -> frozenset[Value]:
-        """The modules whose parameters an optimizer was given, exactly as given: a part of a module is that part."""
-        return self.exact(self.flow.store.read(optimizer, "params", None))
-
-    def exact(self, values: Values) -> frozenset[Value]:
-        found: set[Value] = set()
-        stack, seen = list(values), set()
-        while stack:
-            value = stack.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if isinstance(value, Parameters):
-                found |= self.entities.unwrapped(value.of)
-            elif isinstance(value, Container):
-                stack.extend(self.flow.elements(frozenset((value,))))
-        return frozenset(found)
 
     def cross_entropy(self, event: Event) -> BinaryCrossEntropy:
         assert isinstance(event.node, f.Call)
@@ -365,11 +345,6 @@ def together(events: list[Event]) -> list[list[Event]]:
     for event in events:
         parts.setdefault(groups.find(event), []).append(event)
     return list(parts.values())
-
-
-def spot(event: Event) -> Spot:
-    """The place of an event."""
-    return Spot(event.frame, event.statement.span, event.stack)
 
 
 def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:

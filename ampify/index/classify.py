@@ -29,8 +29,8 @@ from ampify.model import facts as f
 NAMES = (
     frozenset(
         """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
-        scale_loss dict optimizer_step DataParallel DistributedDataParallel DistributedDataParallelCPU compile script
-        convert_sync_batchnorm convert_syncbn_model""".split()
+        scale_loss dict optimizer_step bfloat16 DataParallel DistributedDataParallel DistributedDataParallelCPU compile
+        script convert_sync_batchnorm convert_syncbn_model""".split()
     )
     | catalog.CLIPS
     | catalog.DEVICE_METHODS
@@ -50,6 +50,15 @@ NOT_OPTIMIZERS = (
     "game",
     "simulator",
 )
+PRECISIONS: dict[str, EventKind] = {
+    "half": "half",
+    "float16": "half",
+    "bfloat16": "half",
+    "HalfTensor": "half",
+    "double": "double",
+    "float64": "double",
+    "DoubleTensor": "double",
+}
 FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")
 
 
@@ -69,6 +78,7 @@ class Classifier:
         for instance in flow.created:
             if instance in self.trained or self.entities.is_optimizer(instance):
                 self._places.setdefault(instance.place, []).append(instance)
+        self._aliases = {path: dict(_aliases(facts)) for path, facts in flow.files.items()}
         self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
         self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
         self._found: dict[Frame, dict[int, list[Event]]] = {}
@@ -121,8 +131,13 @@ class Classifier:
             case f.Mapping():
                 return True
             case f.Call():
-                return self._has_bce or last_name(node.func) in NAMES or (path, node.span) in self._places
+                return self._has_bce or self.name(node.func, path) in NAMES or (path, node.span) in self._places
         return False
+
+    def name(self, function: f.Expr, path: str) -> str:
+        """The last part of a function's name, under its own name where a file imports it as another."""
+        name = last_name(function)
+        return self._aliases[path].get(name, name) if isinstance(function, f.Name) else name
 
     def _find_loud(self) -> frozenset[Frame]:
         loud = {frame for frame in self.flow.frames if self._is_loud(frame)}
@@ -182,7 +197,7 @@ class Classifier:
 
     def _call(self, node: f.Call, frame: Frame) -> Iterator[Event]:
         callees = self.flow.calls.callee(node, frame)
-        name = last_name(node.func)
+        name = self.name(node.func, frame.path)
         receivers = self.flow.evaluate(node.func.value, frame) if isinstance(node.func, f.Attribute) else NOTHING
         inside = any(isinstance(c, FunctionValue) for c in callees)
         handler = HANDLERS.get(name)
@@ -215,7 +230,8 @@ class Classifier:
             if states:
                 yield self._event("save", node, frame, states, "alone")
             elif any(isinstance(v, State) for v in arguments):
-                yield self._event("save", node, frame, (), "model")
+                saved = frozenset(v.of for v in arguments if isinstance(v, State))
+                yield self._event("save", node, frame, _ordered(self.entities.modules(saved)), "model")
         elif dotted.endswith("ampify_runtime.amp.initialize"):
             given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
             everything = frozenset().union(*given) if given else NOTHING
@@ -314,9 +330,28 @@ class Classifier:
         modules = self.entities.modules(receivers) & self.trained if receivers and not tensors else frozenset()
         if modules and not any(isinstance(r, Derived) for r in receivers):
             yield self._event("move", node, frame, _ordered(modules))
-        kind: EventKind | None = {"half": "half", "bfloat16": "half", "double": "double"}.get(last_name(node.func))  # type: ignore[assignment]
+        kind = self._precision(node, frame)
         if kind == "half" or (kind == "double" and modules):
             yield self._event(kind, node, frame, _ordered(modules))
+
+    def _precision(self, node: f.Call, frame: Frame) -> EventKind | None:
+        """What a conversion converts to, if it is told by a method's name or by a dtype among the arguments."""
+        method = PRECISIONS.get(last_name(node.func))
+        if method is not None:
+            return method
+        given = (v for a in (*node.args, *(v for _, v in node.keywords)) for v in self.flow.evaluate(a, frame))
+        found = (PRECISIONS.get(v.dotted.rpartition(".")[2]) for v in given if isinstance(v, External))
+        return next((kind for kind in found if kind is not None), None)
+
+
+def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
+    """Names under which a file imports one of `NAMES`."""
+    for scope in facts.scopes:
+        for statement in statements(scope.body):
+            if isinstance(statement, f.Import):
+                for name in statement.names:
+                    if name.attribute in NAMES and name.bound != name.attribute:
+                        yield name.bound, str(name.attribute)
 
 
 def last_name(expr: f.Expr) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from ampify.model import facts as f
@@ -26,11 +27,6 @@ def extract(path: str, text: str) -> f.FileFacts:
     return _Extraction(path, text).facts(tree)
 
 
-def _quote(text: str) -> str:
-    """The quote character that most one-line strings of the text use."""
-    return "'" if text.count("'") > text.count('"') else '"'
-
-
 class _Extraction:
     """One pass over a tree. Scopes are numbered in the order of the text, the module first."""
 
@@ -41,6 +37,7 @@ class _Extraction:
         self.ascii = text.isascii()
         self.scopes: list[f.Scope | None] = []
         self.names: set[str] = set()
+        self.quotes: Counter[str] = Counter()
         self.renames: list[dict[str, str]] = []
 
     def facts(self, tree: ast.Module) -> f.FileFacts:
@@ -50,7 +47,16 @@ class _Extraction:
         bound, _ = _bindings(tree.body)
         self.scopes[0] = f.Scope(0, "module", "<module>", "", None, (1, 0, *end), body=body, bound=bound)
         scopes = tuple(scope for scope in self.scopes if scope is not None)
-        return f.FileFacts(self.path, scopes, frozenset(self.names), self.lines, _quote(self.text))
+        return f.FileFacts(self.path, scopes, frozenset(self.names), self.lines, self.quote())
+
+    def quote(self) -> str:
+        """The quote character that most one-line strings of the file use."""
+        return "'" if self.quotes["'"] > self.quotes['"'] else '"'
+
+    def count_quote(self, node: ast.expr, span: f.Span) -> None:
+        opening = self.lines[span[0] - 1][span[1] :].lstrip("rRbBuUfF")[:3]
+        if opening not in ("'''", '"""'):
+            self.quotes[opening[:1]] += 1
 
     # Positions
 
@@ -222,6 +228,8 @@ class _Extraction:
                 return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
             case ast.Constant():
                 value = node.value
+                if isinstance(value, str | bytes):
+                    self.count_quote(node, span)
                 if value is None or isinstance(value, str | int | float):
                     return f.Constant(span, value)
                 return f.Constant(span, repr(value))
@@ -241,6 +249,8 @@ class _Extraction:
                 return f.Walrus(span, f.Name(self.span(node.target), self.renamed(node.target.id)), read(node.value))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(node, span, scope, prefix)
+        if isinstance(node, ast.JoinedStr):
+            self.count_quote(node, span)
         return f.Operation(span, _kind(node), tuple(map(read, _operands(node))))
 
     def renamed(self, name: str) -> str:

@@ -78,11 +78,13 @@ class Loops:
                 case "step" | "zero_grad" | "build" | "load" | "initialize":
                     belongs = bool(acts & optimizers)
                 case "save":
-                    belongs = bool(acts & optimizers)
+                    belongs = bool(acts & (optimizers | models))
                 case "move" | "wrap":
                     belongs = bool(acts & models)
-                case "clip" | "grad_read":
+                case "clip":
                     belongs = bool(live)
+                case "grad_read":
+                    belongs = bool(live) and any(e.anchor in places for e in event.latest)
                 case "unknown_step" | "autograd_grad":
                     belongs = running or bool(live)
                 case "cross_entropy":

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ampify.index.entities import Entities
-from ampify.index.events import Stack
+from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.syntax import inside, path_to, statements
-from ampify.index.values import NOTHING, Frame, Instance, NoneValue, Opaque, Value, Values
+from ampify.index.values import NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
 from ampify.model import facts as f
 
 Entity = Callable[[Values], frozenset[Value]]
@@ -17,12 +17,14 @@ Entity = Callable[[Values], frozenset[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`text` may stand for `values`; a lower `rank` is the more natural way to write it. `optional`: it may be None."""
+    """`text` may stand for `values`; a lower `rank` is the more natural way to write it. `optional`: it may be None.
+    `container`: it holds them in a list, which may not hold them all yet."""
 
     text: str
     values: frozenset[Value]
     rank: int
     optional: bool = False
+    container: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,11 @@ class Spot:
     frame: Frame
     at: f.Span
     stack: Stack
+
+    @classmethod
+    def of(cls, event: Event) -> Spot:
+        """The place of an event."""
+        return cls(event.frame, event.statement.span, event.stack)
 
 
 class Names:
@@ -71,6 +78,7 @@ class Names:
                 (e for e in known if e.values & wanted),
                 key=lambda e: (
                     len(e.values - targets),
+                    e.container,
                     -len(e.values & wanted),
                     liked.index(e.text) if e.text in liked else len(liked),
                     e.rank,
@@ -89,11 +97,11 @@ class Names:
             optional = any(isinstance(v, NoneValue) for v in values)
             found = entity(values)
             if found:
-                yield Expression(name, found, rank, optional)
+                yield Expression(name, found, rank, optional, holds(values))
             for text, inner in self.attributes(name, values):
                 found = entity(inner)
                 if found:
-                    yield Expression(text, found, 1000 + rank + 1000 * text.count("."))
+                    yield Expression(text, found, 1000 + rank + 1000 * text.count("."), container=holds(inner))
 
     def attributes(self, name: str, values: Values) -> Iterator[tuple[str, Values]]:
         """Fields of what a variable holds, and their fields."""
@@ -157,6 +165,11 @@ class Names:
             elif before:
                 names.update(dict.fromkeys(_targets(statement)))
         return list(names)
+
+
+def holds(values: Values) -> bool:
+    """Whether values are containers."""
+    return any(isinstance(v, Container) for v in values)
 
 
 def _targets(statement: f.Stmt) -> Iterator[str]:
