@@ -71,18 +71,12 @@ class Placing:
     def last_statement(
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
     ) -> f.Stmt | None:
-        """The statement to follow: it ends all the `ready` ones, and no backward runs inside it."""
+        """The statement to follow: it ends all the `ready` ones, and no backward runs before or inside it."""
         training = [b.stack[depth][1] for b in run.backwards if _passes(b, run.builds[0], depth)]
-        while ready:
-            paths = [path_to(body, span) for span in ready]
-            block, index = _join(paths)
-            statement = block[index]
-            if not any(inside(span, statement.span) and span != statement.span for span in training) and not any(
-                span == statement.span and statement.kind != "Expr" and span not in ready for span in training
-            ):
-                return None if any(span[:2] < statement.span[:2] for span in training) else statement
-            ready = ready[1:]
-        return None
+        block, index = _join([path_to(body, span) for span in ready])
+        statement = block[index]
+        trains = any(inside(span, statement.span) or span[:2] < statement.span[:2] for span in training)
+        return None if trains else statement
 
     def returned(self, run: Ingredients, frame: Frame, depth: int) -> bool:
         """Whether the frame is a factory of optimizers: it hands them to its caller, and the models come from there."""
