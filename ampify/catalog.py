@@ -122,8 +122,8 @@ CANONICAL = (
 )
 # A module whose class uses none of these words neither trains nor loses in its own code: it need not be looked into.
 TRAINING_WORDS = frozenset(
-    """backward step zero_grad grad autograd optim optimizer optimizers optimiser BCELoss binary_cross_entropy half double
-    state_dict load_state_dict clip_grad_norm_ clip_grad_norm clip_grad_value_""".split()
+    """backward step zero_grad grad autograd optim optimizer optimizers optimiser BCELoss binary_cross_entropy half
+    double state_dict load_state_dict clip_grad_norm_ clip_grad_norm clip_grad_value_""".split()
 ) | {name for name in TORCH_OPTIMIZERS if len(name) > 2}
 # Functions that hand another function its arguments, by position of the function and of the argument tuple.
 SPAWNERS = {
@@ -141,8 +141,8 @@ TRANSPARENT = frozenset(
 
 # Packages and builtins whose functions make nothing that trains: numbers, text, plain tensors.
 PLAIN_PACKAGES = frozenset(
-    """numpy math os sys time random re json pickle logging shutil string struct datetime glob csv warnings cv2 PIL scipy
-    sklearn matplotlib pandas skimage six urllib subprocess einops""".split()
+    """numpy math os sys time random re json pickle logging shutil string struct datetime glob csv warnings cv2 PIL
+    scipy sklearn matplotlib pandas skimage six urllib subprocess einops""".split()
 )
 PLAIN_BUILTINS = frozenset(
     """abs all any bool bytes callable chr divmod float format hash hex id input int isinstance issubclass len open ord

@@ -4,8 +4,8 @@ What it does
 ------------
 Makes a clip that stands between backward and step, of just the parameters one optimizer holds, read
 `amp.master_params(optimizer)`. The removed spelling `clip_grad_norm` becomes `clip_grad_norm_`. A clip of parts of
-several optimizers stays as it is at `O0`, `O1` and `O4`, where gradients read unscaled after `amp.scale_loss`; at levels
-with master parameters the loop is refused.
+several optimizers stays as it is at `O0`, `O1` and `O4`, where gradients read unscaled after `amp.scale_loss`; at
+levels with master parameters the loop is refused.
 
 Why it matters
 --------------

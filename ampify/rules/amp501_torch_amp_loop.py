@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP501"
 NAME = "torch-amp-loop"
@@ -43,4 +43,4 @@ HINT = "it is left as it is; to migrate it, take autocast and GradScaler out and
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A refusal for every file that uses torch.amp."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

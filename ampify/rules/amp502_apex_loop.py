@@ -36,7 +36,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP502"
 NAME = "apex-loop"
@@ -46,4 +46,4 @@ HINT = "to migrate it, take apex out of the script and run ampify again"
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A refusal for every file that imports apex."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP601"
 NAME = "lightning-loop"
@@ -53,4 +53,4 @@ HINT = 'set Trainer(precision="16-mixed"), or "bf16-mixed"'
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every file that trains with Lightning."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

@@ -37,7 +37,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP602"
 NAME = "accelerate-loop"
@@ -47,4 +47,4 @@ HINT = 'set Accelerator(mixed_precision="fp16"), or "bf16"'
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every file that trains with Accelerate."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP603"
 NAME = "trainer-loop"
@@ -43,4 +43,4 @@ HINT = "set TrainingArguments(fp16=True), or bf16=True"
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every file that trains with a Trainer."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

@@ -34,7 +34,7 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import framework_refusals
+from ampify.rules.refusal import refusals
 
 CODE = "AMP604"
 NAME = "deepspeed-loop"
@@ -44,4 +44,4 @@ HINT = 'put "fp16": {"enabled": true} into the DeepSpeed config, or "bf16" in it
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every file that trains with DeepSpeed."""
-    return framework_refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGE, HINT)

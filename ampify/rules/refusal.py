@@ -15,12 +15,6 @@ def refusals(project: Project, code: str, name: str, message: str, hint: str) ->
         yield _finding(obstacle, code, message, hint, refuses=True)
 
 
-def framework_refusals(project: Project, code: str, name: str, message: str, hint: str) -> Iterator[Finding]:
-    """As `refusals`, of files that a framework trains: where no site stands in one, it is told and nothing refused."""
-    for obstacle in _once(project, name):
-        yield _finding(obstacle, code, message, hint, refuses=obstacle.loop is not None or bool(obstacle.related))
-
-
 def _once(project: Project, name: str) -> Iterator[Obstacle]:
     obstacles = dict.fromkeys(o for o in project.obstacles if o.kind == name)
     told: set[tuple[str | None, str, Anchor]] = set()

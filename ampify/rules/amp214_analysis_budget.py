@@ -82,7 +82,7 @@ from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.refusal import refusals
 
-CODE = "AMP904"
+CODE = "AMP214"
 NAME = "analysis-budget"
 MESSAGE = (
     "the analysis stopped at its budget before it had followed this training loop to its end, so none of it is migrated"
