@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ampify.index.extract import extract
 from ampify.index.flow import Flow
@@ -19,12 +19,17 @@ from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, explain_syntax_error
 
 
-def build_project(sources: Sequence[SourceFile], settings: Settings) -> Project:
-    """Reads files and finds the training loops across them; a file that does not parse becomes a finding."""
+def build_project(
+    sources: Sequence[SourceFile], settings: Settings, known: Mapping[str, f.FileFacts] | None = None
+) -> Project:
+    """Reads files and finds the training loops across them; a file that does not parse becomes a finding.
+
+    `known` are facts of files whose text is the same as when they were made.
+    """
     files: dict[str, f.FileFacts] = {}
     unreadable: list[Finding] = []
     for source in sorted(sources, key=lambda s: s.path):
-        facts = _read(source)
+        facts = (known or {}).get(source.path) or _read(source)
         if isinstance(facts, f.FileFacts):
             files[source.path] = facts
         else:

@@ -136,6 +136,8 @@ def _copied(
         if isinstance(value, Instance):
             copy = calls.flow.make(Instance, place, frame.sites, value.cls, value.dotted)
             calls.flow.created.setdefault(copy, (frame, call))
+            if copy.cls is not None:
+                calls.made.setdefault(copy.cls, {})[copy] = None
             found.add(copy)
         else:
             found.add(value)

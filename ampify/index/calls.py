@@ -38,6 +38,8 @@ class Calls:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
+        # What was made of each class of the project, in order.
+        self.made: dict[ClassValue, dict[Instance, None]] = {}
 
     def callee(self, call: f.Call, frame: Frame) -> Values:
         """What a call may call."""
@@ -227,9 +229,10 @@ class Calls:
     def receivers(self, cls: ClassValue) -> list[Value]:
         """Objects a method nobody calls may run on: those of its class or of a derived one, or one made up."""
         flow = self.flow
-        known = [i for i in flow.created if i.cls is not None and (i.cls is cls or cls in flow.classes.order(i.cls))]
+        heirs = [made for c, made in self.made.items() if c is cls or cls in flow.classes.order(c)]
+        known = [instance for made in heirs for instance in made]
         if known:
-            return list(known)
+            return sorted(known, key=lambda i: i.number)
         scope = flow.classes.scope(cls)
         return [flow.make(Instance, (cls.path, scope.span), (), cls, f"{cls.path}:{scope.qualname}")]
 
@@ -248,6 +251,7 @@ class Calls:
         scope = flow.classes.scope(cls)
         instance = flow.make(Instance, place, frame.sites, cls, f"{cls.path}:{scope.qualname}")
         flow.created.setdefault(instance, (frame, call))
+        self.made.setdefault(cls, {})[instance] = None
         if flow.classes.is_optimizer(cls):
             flow.store.add(instance, "params", first(positional, keywords, "params"))
         if flow.classes.is_inert(cls):

@@ -39,6 +39,12 @@ class Classes:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self._inert: dict[ClassValue, bool] = {}
+        self._orders: dict[ClassValue, tuple[Value, ...]] = {}
+
+    def settle(self) -> None:
+        """Forgets what was kept of classes while the flow was still growing."""
+        self._inert.clear()
+        self._orders.clear()
 
     # Classes
 
@@ -59,15 +65,24 @@ class Classes:
                     found[value] = None
         return tuple(found)
 
-    def order(self, cls: ClassValue, depth: int = DEPTH) -> tuple[Value, ...]:
+    def order(self, cls: ClassValue) -> tuple[Value, ...]:
         """The class and all it derives from, depth first: near enough to Python's order for one method name."""
+        known = self._orders.get(cls)
+        if known is not None:
+            return known
+        order = self._order(cls, DEPTH)
+        # An order is kept once every base is known; a base that more than one name stands for may still grow.
+        if len(self.bases(cls)) >= len(self.scope(cls).bases):
+            self._orders[cls] = order
+        return order
+
+    def _order(self, cls: ClassValue, depth: int) -> tuple[Value, ...]:
         found: dict[Value, None] = {cls: None}
-        if depth:
-            for base in self.bases(cls):
-                if isinstance(base, ClassValue):
-                    found.update(dict.fromkeys(self.order(base, depth - 1)))
-                else:
-                    found[base] = None
+        for base in self.bases(cls) if depth else ():
+            if isinstance(base, ClassValue):
+                found.update(dict.fromkeys(self._order(base, depth - 1)))
+            else:
+                found[base] = None
         return tuple(found)
 
     def external_bases(self, cls: ClassValue) -> tuple[str, ...]:

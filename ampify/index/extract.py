@@ -37,6 +37,7 @@ class _Extraction:
         self.ascii = text.isascii()
         self.scopes: list[f.Scope | None] = []
         self.names: set[str] = set()
+        self.attributes: set[str] = set()
         self.quotes: Counter[str] = Counter()
         self.renames: list[dict[str, str]] = []
 
@@ -47,7 +48,7 @@ class _Extraction:
         bound, _ = _bindings(tree.body)
         self.scopes[0] = f.Scope(0, "module", "<module>", "", None, (1, 0, *end), body=body, bound=bound)
         scopes = tuple(scope for scope in self.scopes if scope is not None)
-        return f.FileFacts(self.path, scopes, frozenset(self.names), self.lines, self.quote())
+        return f.FileFacts(self.path, scopes, frozenset(self.names), frozenset(self.attributes), self.lines, self.quote())
 
     def quote(self) -> str:
         """The quote character that most one-line strings of the file use."""
@@ -222,6 +223,7 @@ class _Extraction:
                 self.names.add(node.id)
                 return f.Name(span, self.renamed(node.id))
             case ast.Attribute():
+                self.attributes.add(node.attr)
                 return f.Attribute(span, read(node.value), node.attr)
             case ast.Call():
                 keywords = tuple((k.arg, read(k.value)) for k in node.keywords)

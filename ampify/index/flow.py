@@ -13,7 +13,7 @@ from ampify import catalog
 from ampify.catalog import canonical, is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
-from ampify.index.link import ModuleTable
+from ampify.index.link import ModuleTable, leading
 from ampify.index.store import Store
 from ampify.index.values import (
     NOTHING,
@@ -69,10 +69,12 @@ class Flow:
             self.enter(self.module_frame(path))
         budget = self._drain(BUDGET)
         self.opaque_missing = True
+        self.classes.settle()
         for frame in tuple(self.frames):
             self.store.enqueue(frame)
         budget = self._drain(budget)
-        for path in sorted(self.files):
+        self.classes.settle()
+        for path in sorted(leading(self.files, self.modules)):
             for scope in self.files[path].scopes:
                 if scope.kind == "function" and (path, scope.index) not in self.called:
                     self.calls.enter_uncalled(path, scope)

@@ -310,11 +310,13 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file: its scopes (the first is the module), the names it uses anywhere, its lines with their ends."""
+    """One file: its scopes (the first is the module), the names and the attributes it uses anywhere, its lines with
+    their ends, and the quote character that most of its strings use."""
 
     path: str
     scopes: tuple[Scope, ...]
     names: frozenset[str]
+    attributes: frozenset[str]
     lines: tuple[str, ...]
     quote: str
 

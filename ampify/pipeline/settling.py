@@ -39,7 +39,7 @@ def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settin
     while True:
         plan = make_plan(project, findings, settings, put_back)
         texts, failures = _rewrite(plan, sources, settings)
-        failures = failures or _unstable(plan, texts, sources, settings, left)
+        failures = failures or _unstable(project, plan, texts, sources, settings, left)
         if not failures:
             return Settled(plan, texts)
         refusals = _put_back(plan, failures)
@@ -57,6 +57,7 @@ def _rewrite(
 
 
 def _unstable(
+    first: Project,
     plan: Plan,
     texts: Mapping[str, str],
     sources: Mapping[str, SourceFile],
@@ -70,7 +71,8 @@ def _unstable(
     if not texts:
         return {}
     again = [renewed(source, texts.get(path, source.text)) for path, source in sources.items()]
-    project = build_project(again, settings)
+    same = {path: facts for path, facts in first.files.items() if path not in texts}
+    project = build_project(again, settings, same)
     second = make_plan(project, run_rules(project, settings), settings)
     groups = _group_counts(second, {group for group, _ in second.groups})
     changing = {path: _UNSTABLE for path, _ in second.edits if groups[path] > left[path]}
