@@ -8,13 +8,15 @@ from ampify.index.extract import extract
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
 from ampify.index.loops import Loops
+from ampify.index.programs import Program, programs
 from ampify.index.syntax import statements
 from ampify.index.trace import Trace
 from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
-from ampify.model.project import Project
+from ampify.model.project import Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
+from ampify.model.site import Site
 from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, explain_syntax_error
 
@@ -34,24 +36,35 @@ def build_project(
             files[source.path] = facts
         else:
             unreadable.append(facts)
-    flow = Flow(files)
+    loops: list[TrainingLoop] = []
+    sites: list[Site] = []
+    obstacles: list[Obstacle] = []
+    for program in programs(files):
+        found = _analysed(program)
+        loops += found.loops
+        sites += found.sites()
+        obstacles += found.obstacles
+    importing = frozenset(p for p, facts in files.items() if _imports_amp(facts, settings.runtime_module))
+    names = {p: _amp_name(facts, p in importing, settings.runtime_module) for p, facts in files.items()}
+    return Project(
+        files=files,
+        loops=tuple(loops),
+        sites=tuple(sorted(sites, key=lambda s: (s.anchor, s.kind))),
+        obstacles=in_charge(obstacles, sites, files),
+        unreadable=tuple(unreadable),
+        amp_names=names,
+        imports_amp=importing,
+    )
+
+
+def _analysed(program: Program) -> Loops:
+    flow = Flow(program.files, program.leading)
     flow.solve()
     trace = Trace(flow)
     trace.run()
     loops = Loops(flow, trace)
     loops.find()
-    sites = loops.sites()
-    importing = frozenset(p for p, facts in files.items() if _imports_amp(facts, settings.runtime_module))
-    names = {p: _amp_name(facts, p in importing, settings.runtime_module) for p, facts in files.items()}
-    return Project(
-        files=files,
-        loops=tuple(loops.loops),
-        sites=sites,
-        obstacles=in_charge(loops.obstacles, sites, files),
-        unreadable=tuple(unreadable),
-        amp_names=names,
-        imports_amp=importing,
-    )
+    return loops
 
 
 def _read(source: SourceFile) -> f.FileFacts | Finding:

@@ -199,7 +199,8 @@ class Calls:
     def enter_uncalled(self, path: str, scope: f.Scope) -> None:
         """Evaluates a function nobody in the project calls: its parameters are unknown."""
         flow = self.flow
-        for outer in [fr for fr in tuple(flow.frames) if fr.path == path and fr.scope == scope.parent]:
+        assert scope.parent is not None
+        for outer in tuple(flow.frames_of.get((path, scope.parent), ())):
             holder = flow.scope(outer)
             if holder.kind == "class" and outer.outer is not None:
                 cls = flow.make(ClassValue, path, holder.index, outer.outer)

@@ -308,10 +308,18 @@ def _bindings(statements: Iterable[ast.stmt]) -> tuple[frozenset[str], frozenset
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 bound.add(node.name)
                 continue
-            case ast.Name() if isinstance(node.ctx, ast.Store):
-                bound.add(node.id)
+            case ast.Name():
+                if isinstance(node.ctx, ast.Store):
+                    bound.add(node.id)
+                continue
+            case ast.Attribute():
+                stack.append(node.value)
+                continue
+            case ast.Constant() | ast.Lambda():
+                continue
             case ast.Import() | ast.ImportFrom():
                 bound.update(a.asname or a.name.partition(".")[0] for a in node.names)
+                continue
             case ast.Global() | ast.Nonlocal():
                 outer.update(node.names)
             case ast.ExceptHandler() if node.name:
@@ -320,8 +328,6 @@ def _bindings(statements: Iterable[ast.stmt]) -> tuple[frozenset[str], frozenset
                 bound.add(node.name)
             case ast.MatchMapping() if node.rest:
                 bound.add(node.rest)
-            case ast.Lambda():
-                continue
         if isinstance(node, COMPREHENSIONS):
             stack.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
             continue

@@ -13,7 +13,7 @@ from ampify import catalog
 from ampify.catalog import canonical, is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
-from ampify.index.link import ModuleTable, leading
+from ampify.index.link import ModuleTable
 from ampify.index.store import Store
 from ampify.index.values import (
     NOTHING,
@@ -45,12 +45,15 @@ WORK_BUDGET = 4_000_000
 class Flow:
     """The solved analysis of a project; `evaluate` answers what an expression may be in a frame."""
 
-    def __init__(self, files: Mapping[str, f.FileFacts]) -> None:
+    def __init__(self, files: Mapping[str, f.FileFacts], leading: frozenset[str] | None = None) -> None:
         self.files = files
+        # The files whose functions are followed even if nothing in the project calls them.
+        self.leading = frozenset(files) if leading is None else leading
         self.modules = ModuleTable(files)
         self.make = Interner()
         self.store = Store()
         self.frames: dict[Frame, None] = {}
+        self.frames_of: dict[tuple[str, int], list[Frame]] = {}
         self.callers: dict[Frame, dict[tuple[Frame, f.Span], None]] = {}
         self.called: set[tuple[str, int]] = set()
         self.created: dict[Instance, tuple[Frame, f.Call]] = {}
@@ -74,7 +77,7 @@ class Flow:
             self.store.enqueue(frame)
         budget = self._drain(budget)
         self.classes.settle()
-        for path in sorted(leading(self.files, self.modules)):
+        for path in sorted(self.leading):
             for scope in self.files[path].scopes:
                 if scope.kind == "function" and (path, scope.index) not in self.called:
                     self.calls.enter_uncalled(path, scope)
@@ -96,6 +99,7 @@ class Flow:
         """Has a frame evaluated if it never was."""
         if frame not in self.frames:
             self.frames[frame] = None
+            self.frames_of.setdefault((frame.path, frame.scope), []).append(frame)
             self.store.enqueue(frame)
 
     def module_frame(self, path: str) -> Frame:

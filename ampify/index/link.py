@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from ampify.index.syntax import statements
-from ampify.model import facts as f
 from ampify.model.facts import ImportedName
-
-
-# A file that uses none of these names has no site of its own.
-SITE_NAMES = frozenset({"backward", "step", "zero_grad", "grad", "load_state_dict"})
 
 
 class ModuleTable:
@@ -56,23 +50,6 @@ class ModuleTable:
             if candidate in self._paths:
                 return candidate
         return None
-
-
-def leading(files: Mapping[str, f.FileFacts], modules: ModuleTable) -> frozenset[str]:
-    """The files with sites, and all that import them in any number of steps: only from these can training start."""
-    importers: dict[str, set[str]] = {}
-    for path, facts in files.items():
-        for name in (n for scope in facts.scopes for s in statements(scope.body) if isinstance(s, f.Import) for n in s.names):
-            for found in (modules.find(path, name.module, name.level), modules.member(path, name)):
-                if found is not None:
-                    importers.setdefault(found, set()).add(path)
-    stack = [path for path, facts in files.items() if (facts.attributes | facts.names) & SITE_NAMES]
-    reached = set(stack)
-    while stack:
-        fresh = importers.get(stack.pop(), set()) - reached
-        reached |= fresh
-        stack.extend(fresh)
-    return frozenset(reached)
 
 
 def _endings(path: str) -> Iterable[str]:

@@ -11,6 +11,8 @@ from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
 
+# A file without any of these words imports nothing of the kind.
+WORDS = ("amp", "autocast", "transformers", catalog.APEX, *(root for root, _ in catalog.FRAMEWORKS))
 HALF = "half-precision-model"
 DOUBLE = "double-precision-model"
 
@@ -36,6 +38,9 @@ def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
 def of_file(facts: f.FileFacts) -> tuple[tuple[str, Anchor, str], ...]:
     """(kind, place, detail) for what a file imports that trains by other means, or already in mixed precision."""
     found: dict[str, tuple[str, Anchor, str]] = {}
+    text = "".join(facts.lines)
+    if not any(word in text for word in WORDS):
+        return ()
     for scope in facts.scopes:
         for statement in statements(scope.body):
             if isinstance(statement, f.Import):

@@ -1,0 +1,75 @@
+"""Splits a project into programs: files that train together, with all that they import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ampify.index.grouping import Groups
+from ampify.index.link import ModuleTable
+from ampify.index.syntax import statements
+from ampify.model import facts as f
+
+# A file that uses none of these names has no site of its own.
+SITE_NAMES = frozenset({"backward", "step", "zero_grad", "grad", "load_state_dict"})
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Files that are analysed together. Only in the `leading` ones, which have sites or import files that have, can
+    training start; the others are libraries, and may be part of several programs."""
+
+    files: Mapping[str, f.FileFacts]
+    leading: frozenset[str]
+
+
+def programs(files: Mapping[str, f.FileFacts]) -> tuple[Program, ...]:
+    """The programs of a project, in the order of their first leading file. Each is analysed apart from the others: what
+    is too large or too strange in one does not keep another from being migrated."""
+    modules = ModuleTable(files)
+    imports = {path: frozenset(_imported(path, facts, modules)) for path, facts in files.items()}
+    leading = _leading(files, imports)
+    groups = Groups()
+    for path in leading:
+        groups.merge([path, *(other for other in imports[path] if other in leading)])
+    parts: dict[object, list[str]] = {}
+    for path in sorted(leading):
+        parts.setdefault(groups.find(path), []).append(path)
+    return tuple(_program(files, imports, part) for part in parts.values())
+
+
+def _program(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[str]], part: list[str]) -> Program:
+    reached = _closure(part, imports)
+    return Program({path: files[path] for path in sorted(reached)}, frozenset(part))
+
+
+def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    importers: dict[str, set[str]] = {}
+    for path, targets in imports.items():
+        for target in targets:
+            importers.setdefault(target, set()).add(path)
+    own = [path for path, facts in files.items() if (facts.attributes | facts.names) & SITE_NAMES]
+    return _closure(own, importers)
+
+
+def _closure(start: Iterable[str], following: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    reached = set(start)
+    stack = list(reached)
+    while stack:
+        fresh = set(following.get(stack.pop(), ())) - reached
+        reached |= fresh
+        stack.extend(fresh)
+    return frozenset(reached)
+
+
+def _imported(path: str, facts: f.FileFacts, modules: ModuleTable) -> Iterator[str]:
+    """The files that a file imports, packages on the way included."""
+    every = (statement for scope in facts.scopes for statement in statements(scope.body))
+    for name in (n for statement in every if isinstance(statement, f.Import) for n in statement.names):
+        parts = name.module.split(".") if name.module else []
+        candidates = [
+            modules.find(path, ".".join(parts[:n]), name.level) for n in range(len(parts) + 1) if n or name.level
+        ]
+        for found in (*candidates, modules.member(path, name)):
+            if found is not None and found != path:
+                yield found
