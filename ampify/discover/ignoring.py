@@ -95,9 +95,12 @@ def _compiled(line: str) -> Iterator[tuple[re.Pattern[str], bool]]:
 
 
 def _fits_itself(regex: re.Pattern[str], path: str) -> bool:
-    # The only group of pathspec's expressions is the `/` after the folder that the pattern names.
-    ends = (match.end(match.lastindex) if match.lastindex else len(path) for match in regex.finditer(path))
-    return len(path) in ends
+    # The only group of pathspec's expressions is the `/` after the folder that the pattern names. One without the group
+    # is of the kind `x/**`, which fits all that is in a folder, but not the folder.
+    return any(
+        match.end(match.lastindex) == len(path) if match.lastindex else regex.match(path.removesuffix("/"))
+        for match in regex.finditer(path)
+    )
 
 
 def _layer(folder: Path, file: Path) -> Layer | None:
