@@ -58,7 +58,7 @@ def build_project(
 
 
 def _analysed(program: Program) -> Loops:
-    flow = Flow(program.files, program.leading)
+    flow = Flow(program.files, program.leading, program.modules)
     flow.solve()
     trace = Trace(flow)
     trace.run()

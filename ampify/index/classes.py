@@ -159,7 +159,7 @@ class Classes:
         if any(not isinstance(v, External) or v.dotted != name for v in values):
             return values
         submodule = self.flow.modules.find(owner.path, name, 1)
-        return self.flow.one(ModuleValue, submodule) if submodule else values
+        return self.flow.one(ModuleValue, submodule) if submodule in self.flow.files else values
 
     def definitions(self, owner: ModuleValue) -> Values:
         """All classes and functions a module binds: what a name that is not known could stand for."""
@@ -228,7 +228,11 @@ class Classes:
             return flow.one(Method, owner, name)
         if name == "param_groups" and self.is_optimizer(cls):
             return flow.store.read(owner, "params", flow.reader)
-        return flow.one(Opaque, owner, name) if flow.opaque_missing else NOTHING
+        if flow.opaque_missing:
+            return flow.one(Opaque, owner, name)
+        if flow.reader is not None:
+            flow.missed[flow.reader] = None
+        return NOTHING
 
     def outside_member(self, owner: Value, name: str, called: bool) -> Values:
         """An attribute of something made outside the project, or of something unknown."""

@@ -346,12 +346,9 @@ class Classifier:
 
 def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
     """Names under which a file imports one of `NAMES`."""
-    for scope in facts.scopes:
-        for statement in statements(scope.body):
-            if isinstance(statement, f.Import):
-                for name in statement.names:
-                    if name.attribute in NAMES and name.bound != name.attribute:
-                        yield name.bound, str(name.attribute)
+    for name in (n for statement in facts.imports for n in statement.names):
+        if name.attribute in NAMES and name.bound != name.attribute:
+            yield name.bound, str(name.attribute)
 
 
 def last_name(expr: f.Expr) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from ampify.model import facts as f
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
 def split_lines(text: str) -> tuple[str, ...]:
@@ -37,18 +36,21 @@ class _Extraction:
         self.ascii = text.isascii()
         self.scopes: list[f.Scope | None] = []
         self.names: set[str] = set()
-        self.attributes: set[str] = set()
+        self.methods: set[str] = set()
+        self.imports: list[f.Import] = []
         self.quotes: Counter[str] = Counter()
         self.renames: list[dict[str, str]] = []
+        # Names bound, and names declared global or nonlocal, of each scope being read, innermost last.
+        self.bound: list[tuple[set[str], set[str]]] = []
 
     def facts(self, tree: ast.Module) -> f.FileFacts:
         self.scopes.append(None)
-        body = self.block(tree.body, 0, "")
+        body, bound, _ = self.body(tree.body, 0, "")
         end = (len(self.lines), len(self.lines[-1]) if self.lines else 0)
-        bound, _ = _bindings(tree.body)
         self.scopes[0] = f.Scope(0, "module", "<module>", "", None, (1, 0, *end), body=body, bound=bound)
         scopes = tuple(scope for scope in self.scopes if scope is not None)
-        return f.FileFacts(self.path, scopes, frozenset(self.names), frozenset(self.attributes), self.lines, self.quote())
+        names, methods = frozenset(self.names), frozenset(self.methods)
+        return f.FileFacts(self.path, scopes, tuple(self.imports), names, methods, self.lines, self.quote())
 
     def quote(self) -> str:
         """The quote character that most one-line strings of the file use."""
@@ -84,8 +86,7 @@ class _Extraction:
         statements = (
             [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
         )
-        body = self.block(statements, index, f"{qualname}.")
-        bound, outer = _bindings(statements)
+        body, bound, outer = self.body(statements, index, f"{qualname}.")
         decorators = tuple(self.expression(d, parent, prefix) for d in getattr(node, "decorator_list", ()))
         bound = (bound | {p.name for p in parameters}) - outer
         self.scopes[index] = f.Scope(
@@ -114,12 +115,20 @@ class _Extraction:
         qualname = f"{prefix}{node.name}"
         bases = tuple(self.expression(base, parent, prefix) for base in node.bases)
         decorators = tuple(self.expression(d, parent, prefix) for d in node.decorator_list)
-        body = self.block(node.body, index, f"{qualname}.")
-        bound, outer = _bindings(node.body)
+        body, bound, outer = self.body(node.body, index, f"{qualname}.")
         self.scopes[index] = f.Scope(
             index, "class", node.name, qualname, parent, self.span(node), (), bases, decorators, body, bound, outer
         )
         return index
+
+    def body(
+        self, statements: Iterable[ast.stmt], scope: int, prefix: str
+    ) -> tuple[tuple[f.Stmt, ...], frozenset[str], frozenset[str]]:
+        """A scope's statements, the names they bind, and those they declare global or nonlocal."""
+        self.bound.append((set(), set()))
+        block = self.block(statements, scope, prefix)
+        bound, outer = self.bound.pop()
+        return block, frozenset(bound - outer), frozenset(outer)
 
     # Statements
 
@@ -167,9 +176,11 @@ class _Extraction:
                 )
                 return f.With(span, items, block(node.body), _kind(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.bound[-1][0].add(node.name)
                 decorators = tuple(map(expression, node.decorator_list))
                 return f.Define(span, _kind(node), self.function(node, scope, prefix), decorators)
             case ast.ClassDef():
+                self.bound[-1][0].add(node.name)
                 decorators = tuple(map(expression, node.decorator_list))
                 return f.Define(span, "ClassDef", self.class_(node, scope, prefix), decorators)
             case ast.Import() | ast.ImportFrom():
@@ -179,20 +190,22 @@ class _Extraction:
             case ast.Raise():
                 return f.Jump(span, "Raise", tuple(map(expression, filter(None, (node.exc, node.cause)))))
             case ast.Match():
+                self.bound[-1][0].update(_captures(node))
                 arms = tuple(block(case.body) for case in node.cases)
                 return f.Branch(span, "Match", expression(node.subject), arms, False)
             case ast.Global() | ast.Nonlocal():
                 self.names.update(node.names)
+                self.bound[-1][1].update(node.names)
                 return f.Simple(span, _kind(node), (), tuple(node.names))
         if hasattr(node, "handlers"):
             return self.attempt(node, span, block)
         operands = tuple(expression(c) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
         return f.Simple(span, _kind(node), operands)
 
-    @staticmethod
-    def attempt(node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]) -> f.Try:
+    def attempt(self, node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]) -> f.Try:
         """`try` and, from Python 3.11 on, `try ... except*`."""
         body, handlers, orelse, final = (getattr(node, n) for n in ("body", "handlers", "orelse", "finalbody"))
+        self.bound[-1][0].update(handler.name for handler in handlers if handler.name)
         return f.Try(
             span, block(body), tuple(block(h.body) for h in handlers), block(orelse), block(final), _kind(node)
         )
@@ -208,7 +221,10 @@ class _Extraction:
                 name = f.ImportedName(alias.name.partition(".")[0], alias.name, None, 0)
             names.append(name)
             self.names.add(name.bound)
-        return f.Import(span, _kind(node), tuple(names))
+            self.bound[-1][0].add(name.bound)
+        statement = f.Import(span, _kind(node), tuple(names))
+        self.imports.append(statement)
+        return statement
 
     # Expressions
 
@@ -221,11 +237,17 @@ class _Extraction:
         match node:
             case ast.Name():
                 self.names.add(node.id)
-                return f.Name(span, self.renamed(node.id))
+                name = self.renamed(node.id)
+                if name == node.id and isinstance(node.ctx, ast.Store):
+                    self.bound[-1][0].add(name)
+                return f.Name(span, name)
             case ast.Attribute():
-                self.attributes.add(node.attr)
+                if node.attr == "grad":
+                    self.methods.add(node.attr)
                 return f.Attribute(span, read(node.value), node.attr)
             case ast.Call():
+                if isinstance(node.func, ast.Attribute):
+                    self.methods.add(node.func.attr)
                 keywords = tuple((k.arg, read(k.value)) for k in node.keywords)
                 return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
             case ast.Constant():
@@ -248,6 +270,7 @@ class _Extraction:
                 return f.Lambda(span, self.function(node, scope, prefix))
             case ast.NamedExpr():
                 self.names.add(node.target.id)
+                self.bound[-1][0].add(node.target.id)
                 return f.Walrus(span, f.Name(self.span(node.target), self.renamed(node.target.id)), read(node.value))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(node, span, scope, prefix)
@@ -297,39 +320,9 @@ def _operands(node: ast.expr) -> Iterator[ast.expr]:
             yield child
 
 
-def _bindings(statements: Iterable[ast.stmt]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names that a scope's statements bind, and those declared global or nonlocal; nested scopes are not entered."""
-    bound: set[str] = set()
-    outer: set[str] = set()
-    stack: list[ast.AST] = list(statements)
-    while stack:
-        node = stack.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                bound.add(node.name)
-                continue
-            case ast.Name():
-                if isinstance(node.ctx, ast.Store):
-                    bound.add(node.id)
-                continue
-            case ast.Attribute():
-                stack.append(node.value)
-                continue
-            case ast.Constant() | ast.Lambda():
-                continue
-            case ast.Import() | ast.ImportFrom():
-                bound.update(a.asname or a.name.partition(".")[0] for a in node.names)
-                continue
-            case ast.Global() | ast.Nonlocal():
-                outer.update(node.names)
-            case ast.ExceptHandler() if node.name:
-                bound.add(node.name)
-            case ast.MatchAs() | ast.MatchStar() if node.name:
-                bound.add(node.name)
-            case ast.MatchMapping() if node.rest:
-                bound.add(node.rest)
-        if isinstance(node, COMPREHENSIONS):
-            stack.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
-            continue
-        stack.extend(ast.iter_child_nodes(node))
-    return frozenset(bound - outer), frozenset(outer)
+def _captures(match: ast.Match) -> Iterator[str]:
+    """Names that the patterns of a `match` bind."""
+    for node in (n for case in match.cases for n in ast.walk(case.pattern)):
+        name = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+        if isinstance(name, str):
+            yield name

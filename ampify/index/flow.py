@@ -45,11 +45,16 @@ WORK_BUDGET = 4_000_000
 class Flow:
     """The solved analysis of a project; `evaluate` answers what an expression may be in a frame."""
 
-    def __init__(self, files: Mapping[str, f.FileFacts], leading: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, f.FileFacts],
+        leading: frozenset[str] | None = None,
+        modules: ModuleTable | None = None,
+    ) -> None:
         self.files = files
         # The files whose functions are followed even if nothing in the project calls them.
         self.leading = frozenset(files) if leading is None else leading
-        self.modules = ModuleTable(files)
+        self.modules = modules or ModuleTable(files)
         self.make = Interner()
         self.store = Store()
         self.frames: dict[Frame, None] = {}
@@ -59,6 +64,8 @@ class Flow:
         self.created: dict[Instance, tuple[Frame, f.Call]] = {}
         self.reader: Frame | None = None
         self.opaque_missing = False
+        # The frames that read an attribute which nothing had set.
+        self.missed: dict[Frame, None] = {}
         self.exhausted = False
         self.work = 0
         self.classes = Classes(self)
@@ -73,7 +80,7 @@ class Flow:
         budget = self._drain(BUDGET)
         self.opaque_missing = True
         self.classes.settle()
-        for frame in tuple(self.frames):
+        for frame in tuple(self.missed):
             self.store.enqueue(frame)
         budget = self._drain(budget)
         self.classes.settle()

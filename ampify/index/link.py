@@ -18,12 +18,19 @@ class ModuleTable:
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
         self._endings: dict[str, list[str]] = {}
+        self._found: dict[tuple[str, str, int], str | None] = {}
         for path in sorted(self._paths):
             for ending in _endings(path):
                 self._endings.setdefault(ending, []).append(path)
 
     def find(self, importer: str, module: str, level: int = 0) -> str | None:
         """The path of `module` (dotted, without leading dots) as `importer` would import it, or None if external."""
+        key = (importer, module, level)
+        if key not in self._found:
+            self._found[key] = self._find(importer, module, level)
+        return self._found[key]
+
+    def _find(self, importer: str, module: str, level: int) -> str | None:
         parts = module.split(".") if module else []
         folder = PurePosixPath(importer).parent
         if level:

@@ -41,16 +41,15 @@ def of_file(facts: f.FileFacts) -> tuple[tuple[str, Anchor, str], ...]:
     text = "".join(facts.lines)
     if not any(word in text for word in WORDS):
         return ()
+    for importing in facts.imports:
+        for name in importing.names:
+            kind = _imported(name)
+            if kind:
+                found.setdefault(kind, (kind, facts.anchor(importing), _dotted(name)))
     for scope in facts.scopes:
         for statement in statements(scope.body):
-            if isinstance(statement, f.Import):
-                for name in statement.names:
-                    kind = _imported(name)
-                    if kind:
-                        found.setdefault(kind, (kind, facts.anchor(statement), _dotted(name)))
-            else:
-                for node, kind, dotted in _used(statement):
-                    found.setdefault(kind, (kind, facts.anchor(node), dotted))
+            for node, kind, dotted in _used(statement):
+                found.setdefault(kind, (kind, facts.anchor(node), dotted))
     return tuple(found.values())
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ampify.index.grouping import Groups
 from ampify.index.link import ModuleTable
-from ampify.index.syntax import statements
 from ampify.model import facts as f
 
 # A file that uses none of these names has no site of its own.
@@ -21,6 +20,7 @@ class Program:
 
     files: Mapping[str, f.FileFacts]
     leading: frozenset[str]
+    modules: ModuleTable
 
 
 def programs(files: Mapping[str, f.FileFacts]) -> tuple[Program, ...]:
@@ -35,12 +35,10 @@ def programs(files: Mapping[str, f.FileFacts]) -> tuple[Program, ...]:
     parts: dict[object, list[str]] = {}
     for path in sorted(leading):
         parts.setdefault(groups.find(path), []).append(path)
-    return tuple(_program(files, imports, part) for part in parts.values())
-
-
-def _program(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[str]], part: list[str]) -> Program:
-    reached = _closure(part, imports)
-    return Program({path: files[path] for path in sorted(reached)}, frozenset(part))
+    return tuple(
+        Program({path: files[path] for path in sorted(_closure(part, imports))}, frozenset(part), modules)
+        for part in parts.values()
+    )
 
 
 def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -48,7 +46,7 @@ def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[s
     for path, targets in imports.items():
         for target in targets:
             importers.setdefault(target, set()).add(path)
-    own = [path for path, facts in files.items() if (facts.attributes | facts.names) & SITE_NAMES]
+    own = [path for path, facts in files.items() if facts.methods & SITE_NAMES or "backward" in facts.names]
     return _closure(own, importers)
 
 
@@ -64,8 +62,7 @@ def _closure(start: Iterable[str], following: Mapping[str, Iterable[str]]) -> fr
 
 def _imported(path: str, facts: f.FileFacts, modules: ModuleTable) -> Iterator[str]:
     """The files that a file imports, packages on the way included."""
-    every = (statement for scope in facts.scopes for statement in statements(scope.body))
-    for name in (n for statement in every if isinstance(statement, f.Import) for n in statement.names):
+    for name in (n for statement in facts.imports for n in statement.names):
         parts = name.module.split(".") if name.module else []
         candidates = [
             modules.find(path, ".".join(parts[:n]), name.level) for n in range(len(parts) + 1) if n or name.level

@@ -91,7 +91,9 @@ class Trace:
     def run(self) -> None:
         """Walks every module as a script, then whatever no script reached."""
         for path in sorted(self.flow.files):
-            self.start([self.flow.module_frame(path)])
+            module = self.flow.module_frame(path)
+            if self.classify.loud(module):
+                self.start([module])
         uncalled = [fr for fr in self.flow.frames if fr not in self.flow.callers and fr not in self.visited]
         for frame in uncalled:
             if self.flow.scope(frame).kind == "function" and self.classify.loud(frame):
