@@ -27,7 +27,7 @@ def text_trouble(before: str, tree: ast.Module, after: str, edits: Sequence[Edit
         if _count(new, statement) > _count(old, statement) + 1:
             return f"`{statement}` was added more than once"
     return _line_trouble(old, _without(new, imports), imports, _reach(old, tree, edits)) or _word_trouble(
-        before, after, edits
+        before, tree, after, edits
     )
 
 
@@ -64,16 +64,31 @@ def _reach(old: Sequence[str], tree: ast.Module, edits: Sequence[Edit]) -> _Reac
     for edit in edits:
         if isinstance(edit, AddImport | EditLines):
             continue
-        start, end = first_lines.get(edit.anchor.line, edit.anchor.line), edit.anchor.end_line
+        start = _first_joined(old, first_lines.get(edit.anchor.line, edit.anchor.line))
+        end = _last_joined(old, edit.anchor.end_line)
         if isinstance(edit, InsertBefore):
-            lines.add(start)
+            lines |= set(range(start, edit.anchor.line + 1))
             gaps |= _comments(old, start, -1)
         elif isinstance(edit, InsertAfter):
-            lines.add(end)
+            lines |= set(range(edit.anchor.end_line, end + 1))
             gaps |= _comments(old, end, 1)
         else:
             lines |= set(range(start, end + 1))
     return _Reach(frozenset(lines), frozenset(gaps))
+
+
+def _first_joined(old: Sequence[str], line: int) -> int:
+    """The first of the lines that backslashes join to `line`."""
+    while line > 1 and old[line - 2].rstrip("\r\n").endswith("\\"):
+        line -= 1
+    return line
+
+
+def _last_joined(old: Sequence[str], line: int) -> int:
+    """The last of the lines that backslashes join to `line`."""
+    while line < len(old) and old[line - 1].rstrip("\r\n").endswith("\\"):
+        line += 1
+    return line
 
 
 def _first_lines(tree: ast.Module) -> Mapping[int, int]:
@@ -118,17 +133,22 @@ def _same(old: str, new: str) -> bool:
     return old == new or (not old.endswith(("\n", "\r")) and new.rstrip("\r\n") == old)
 
 
-def _word_trouble(before: str, after: str, edits: Sequence[Edit]) -> str | None:
+def _word_trouble(before: str, tree: ast.Module, after: str, edits: Sequence[Edit]) -> str | None:
     """The first word, comments included, that was lost or changed, though no edit takes it away."""
     remaining = iter(_words(after))
-    for word, place in _words_to_stay(before, edits):
+    for word, place in _words_to_stay(before, tree, edits):
         if not any(word == found for found, _, _ in remaining):
             return f"{word!r} on line {place[0]} is outside the edits, but was lost or changed"
     return None
 
 
-def _words_to_stay(before: str, edits: Sequence[Edit]) -> Iterator[tuple[str, _Place]]:
-    gone = [(edit.anchor.start, edit.anchor.end) for edit in edits if isinstance(edit, Replace | Delete)]
+def _words_to_stay(before: str, tree: ast.Module, edits: Sequence[Edit]) -> Iterator[tuple[str, _Place]]:
+    decorated = _first_lines(tree)
+    gone = [(edit.anchor.start, edit.anchor.end) for edit in edits if isinstance(edit, Replace)]
+    for edit in edits:
+        if isinstance(edit, Delete):
+            line = decorated.get(edit.anchor.line)
+            gone.append((edit.anchor.start if line is None else (line, 0), edit.anchor.end))
     opened = {edit.anchor.start for edit in edits if isinstance(edit, Replace)}
     closed = {edit.anchor.end for edit in edits if isinstance(edit, Replace)}
     # The comment on the line of a statement that goes is about it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -126,7 +126,15 @@ def _orders(places: _Places, edits: Sequence[_OfStatement]) -> dict[Statement, O
             raise RewriteFailed(f"two edits wrap the statement on line {edit.anchor.line}")
         if order.deleted and order.header is not None:
             raise RewriteFailed(f"one edit wraps and one deletes the statement on line {edit.anchor.line}")
+    for statement in orders:
+        _refuse_inside_deleted(places, statement, orders)
     return dict(orders)
+
+
+def _refuse_inside_deleted(places: _Places, statement: Statement, orders: Mapping[Statement, Orders]) -> None:
+    if any(outer in orders and orders[outer].deleted for outer in statement.around()):
+        line = places.tree.line_number(statement.span[0])
+        raise RewriteFailed(f"two edits overlap: one deletes what holds line {line}")
 
 
 def _changes(places: _Places, moves: Moves, edits: Sequence[_OfExpression]) -> list[Change]:
@@ -148,5 +156,6 @@ def _change(
 ) -> Change:
     statement = places.holding(anchor)
     found = find_expression(places.tree, statement, anchor, places.span(anchor))
+    _refuse_inside_deleted(places, statement, moves.orders)
     orders = moves.orders.get(statement) or Orders()
     return Change(statement, found, orders, code, elements, tuple(moves.shifts_inside(statement)))
