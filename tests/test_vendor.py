@@ -76,6 +76,8 @@ def test_where_the_runtime_is_looked_for(tmp_path: Path, monkeypatch: pytest.Mon
     elsewhere.mkdir(parents=True)
     (elsewhere / "__init__.py").write_bytes(b"elsewhere")
     monkeypatch.setattr(sys, "path", [str(elsewhere.parent)])
+    # Another test may have imported the real one; what is imported is found there, whatever the path.
+    monkeypatch.delitem(sys.modules, "ampify_runtime", raising=False)
     assert runtime_files() == {"__init__.py": b"elsewhere"}
     assert "ampify_runtime" not in sys.modules or sys.modules["ampify_runtime"].__file__ != str(elsewhere)
     beside = installed / "ampify_runtime"
