@@ -41,6 +41,9 @@ def build_project(
     obstacles: list[Obstacle] = []
     for program in programs(files):
         found = _analysed(program)
+        if isinstance(found, Finding):
+            unreadable.append(found)
+            continue
         loops += found.loops
         sites += found.sites()
         obstacles += found.obstacles
@@ -57,14 +60,27 @@ def build_project(
     )
 
 
-def _analysed(program: Program) -> Loops:
-    flow = Flow(program.files, program.leading, program.modules)
-    flow.solve()
-    trace = Trace(flow)
-    trace.run()
-    loops = Loops(flow, trace)
-    loops.find()
+def _analysed(program: Program) -> Loops | Finding:
+    """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
+    try:
+        flow = Flow(program.files, program.leading, program.modules)
+        flow.solve()
+        trace = Trace(flow)
+        trace.run()
+        loops = Loops(flow, trace)
+        loops.find()
+        loops.sites()
+    except Exception as failure:  # noqa: BLE001 (a fault of ours in one program must not keep others from migrating)
+        return _failed(program, failure)
     return loops
+
+
+def _failed(program: Program, failure: Exception) -> Finding:
+    others = len(program.leading) - 1
+    beside = f" and {others} more that belong to it" if others else ""
+    message = f"ampify could not follow this file{beside}, and left all as it is: {type(failure).__name__}: {failure}"
+    hint = "this is a fault of ampify: please report it with the files"
+    return Finding("AMP901", "internal-failure", line_anchor(min(program.leading), 1), message, hint, refuses=True)
 
 
 def _read(source: SourceFile) -> f.FileFacts | Finding:

@@ -51,11 +51,11 @@ class Calls:
     def call(self, call: f.Call, frame: Frame) -> Values:
         """What a call may return; its arguments are handed on."""
         positional, keywords = self.arguments(call, frame)
-        found = NOTHING
+        found: set[Value] = set()
         place = (frame.path, call.span)
         for callee in self.callee(call, frame):
             found |= self.apply(callee, call, frame, place, positional, keywords)
-        return found
+        return frozenset(found)
 
     def arguments(self, call: f.Call, frame: Frame) -> tuple[list[Values], dict[str, Values]]:
         """Values of the arguments; a starred tuple of known length is spread, any other goes to all that follow."""

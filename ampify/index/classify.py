@@ -140,7 +140,8 @@ class Classifier:
         return self._aliases[path].get(name, name) if isinstance(function, f.Name) else name
 
     def _find_loud(self) -> frozenset[Frame]:
-        loud = {frame for frame in self.flow.frames if self._is_loud(frame)}
+        # A flow whose budget ran out meets new frames when asked.
+        loud = {frame for frame in tuple(self.flow.frames) if self._is_loud(frame)}
         stack = list(loud)
         while stack:
             for caller, _ in self.flow.callers.get(stack.pop(), ()):

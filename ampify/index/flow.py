@@ -37,9 +37,9 @@ from ampify.index.values import (
 )
 from ampify.model import facts as f
 
-# Evaluations of frames, and of expressions: the second bounds the time (about ten seconds) where frames are large.
+# Evaluations of frames, and of expressions: the second bounds the time (some ten seconds) where frames are large.
 BUDGET = 60_000
-WORK_BUDGET = 4_000_000
+WORK_BUDGET = 1_000_000
 
 
 class Flow:
@@ -56,7 +56,7 @@ class Flow:
         self.leading = frozenset(files) if leading is None else leading
         self.modules = modules or ModuleTable(files)
         self.make = Interner()
-        self.store = Store()
+        self.store = Store(self.make)
         self.frames: dict[Frame, None] = {}
         self.frames_of: dict[tuple[str, int], list[Frame]] = {}
         self.callers: dict[Frame, dict[tuple[Frame, f.Span], None]] = {}
@@ -286,7 +286,7 @@ class Flow:
 
     def element(self, values: Values, key: str) -> Values:
         """One element of whatever `values` are; what is no container stands for its own elements."""
-        found = NOTHING
+        found: set[Value] = set()
         self.work += len(values)
         for value in values:
             if isinstance(value, Container):
@@ -305,7 +305,7 @@ class Flow:
                 found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
                 if isinstance(value, Instance) and value.cls is None:
                     found |= frozenset((value,))
-        return found
+        return frozenset(found)
 
     def elements(self, values: Values) -> Values:
         """All elements of whatever `values` are."""
@@ -381,11 +381,11 @@ class Flow:
 
     def attribute(self, owners: Values, name: str, called: bool) -> Values:
         """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""
-        found = NOTHING
+        found: set[Value] = set()
         self.work += len(owners)
         for owner in owners:
             found |= self.classes.attribute(owner, name, called)
-        return found
+        return frozenset(found)
 
 
 def is_known(dotted: str) -> bool:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from ampify.index.values import NOTHING, Frame, Value, Values
+from ampify.index.values import NOTHING, Frame, Interner, Opaque, Value, Values
 
 Key: TypeAlias = tuple[Value, str]
+
+
+# More values than a program means by one name: beyond, the analysis has lost track of it.
+MOST_VALUES = 150
 
 
 class Store:
     """Sets only grow; when one does, the frames that read it are queued to be evaluated again."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Interner) -> None:
+        self._make = make
+        self._lost: set[Key] = set()
         self._values: dict[Key, Values] = {}
         self._readers: dict[Key, dict[Frame, None]] = {}
         self._fields: dict[Value, dict[str, None]] = {}
@@ -31,9 +37,14 @@ class Store:
         """Adds to what `name` of `owner` may hold."""
         key = (owner, name)
         known = self._values.get(key, NOTHING)
-        if values <= known:
+        if values <= known or key in self._lost:
             return
-        self._values[key] = known | values
+        grown = known | values
+        if len(grown) > MOST_VALUES:
+            # From here on nothing is known of it, which is what an opaque value says.
+            self._lost.add(key)
+            grown = frozenset((self._make(Opaque, owner, name),))
+        self._values[key] = grown
         self._fields.setdefault(owner, {})[name] = None
         if name.startswith("["):
             self._notify((owner, "[]"))
@@ -43,11 +54,11 @@ class Store:
         """All that the elements of a container may hold."""
         if reader is not None:
             self._readers.setdefault((owner, "[]"), {})[reader] = None
-        found = NOTHING
+        found: set[Value] = set()
         for name in self._fields.get(owner, ()):
             if name.startswith("["):
                 found |= self._values[(owner, name)]
-        return found
+        return frozenset(found)
 
     def fields(self, owner: Value) -> tuple[str, ...]:
         """Names of what `owner` holds, in the order they were first set."""

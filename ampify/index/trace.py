@@ -94,11 +94,11 @@ class Trace:
             module = self.flow.module_frame(path)
             if self.classify.loud(module):
                 self.start([module])
-        uncalled = [fr for fr in self.flow.frames if fr not in self.flow.callers and fr not in self.visited]
+        uncalled = [fr for fr in tuple(self.flow.frames) if fr not in self.flow.callers and fr not in self.visited]
         for frame in uncalled:
             if self.flow.scope(frame).kind == "function" and self.classify.loud(frame):
                 self.start([frame])
-        for frame in self.flow.frames:
+        for frame in tuple(self.flow.frames):
             if frame not in self.visited and self.flow.scope(frame).kind == "function" and self.classify.loud(frame):
                 self.start([frame])
 
