@@ -39,6 +39,7 @@ class Classes:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self._inert: dict[ClassValue, bool] = {}
+        self._training: frozenset[str] | None = None
         self._orders: dict[ClassValue, tuple[Value, ...]] = {}
 
     def settle(self) -> None:
@@ -97,11 +98,31 @@ class Classes:
         )
 
     def is_inert(self, cls: ClassValue) -> bool:
-        """Whether a class is a module whose own code, inherited code included, has nothing to do with training."""
+        """Whether a class is a module whose own code, inherited code included, has nothing to do with training, and
+        makes nothing of a class that has."""
         if cls not in self._inert:
             own = [c for c in self.order(cls) if isinstance(c, ClassValue)]
-            self._inert[cls] = self.is_module(cls) and not any(self.words(c) & catalog.TRAINING_WORDS for c in own)
+            trains = any(self.trains(self.words(c)) or self.words(c) & self.training_classes() for c in own)
+            self._inert[cls] = self.is_module(cls) and not trains
         return self._inert[cls]
+
+    @staticmethod
+    def trains(words: frozenset[str]) -> bool:
+        """Whether code that uses these words may train."""
+        return bool(words & catalog.TRAINING_WORDS) or any("optim" in word.lower() for word in words)
+
+    def training_classes(self) -> frozenset[str]:
+        """Names of the project's classes whose code may train."""
+        if self._training is None:
+            module = self.flow.module_frame
+            self._training = frozenset(
+                scope.name
+                for path, facts in self.flow.files.items()
+                for scope in facts.scopes
+                if scope.kind == "class"
+                and self.trains(self.words(self.flow.make(ClassValue, path, scope.index, module(path))))
+            )
+        return self._training
 
     def words(self, cls: ClassValue) -> frozenset[str]:
         """Names and attributes that the code of a class uses, nested functions included."""

@@ -34,7 +34,10 @@ class Placing:
         self.names = names
 
     def place(self, run: Ingredients) -> tuple[Initialize, Spot] | None:
-        """The place, or None if no function holds both models and optimizers after they are ready."""
+        """The place, or None if no function holds both models and optimizers after they are ready.
+
+        A factory that hands out what it builds is a place where none of its callers can name all that is needed.
+        """
         if not run.builds:
             return None
         fallback: tuple[Initialize, Spot] | None = None
@@ -42,11 +45,11 @@ class Placing:
             found = self.at_depth(run, depth)
             if found is None:
                 continue
-            fallback = fallback or found
-            if not self.returned(run, found[1].frame, depth) and not self.moved_later(run, depth):
+            if self.moved_later(run, depth):
+                continue
+            if not self.returned(run, found[1].frame, depth):
                 return found
-            if depth == 0:
-                break
+            fallback = fallback or found
         return fallback
 
     def at_depth(self, run: Ingredients, depth: int) -> tuple[Initialize, Spot] | None:
