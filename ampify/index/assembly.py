@@ -12,7 +12,8 @@ from ampify.index.events import Event
 from ampify.index.flags import Flags
 from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
-from ampify.index.names import Names, Spot
+from ampify.index.moments import Spot
+from ampify.index.names import Names
 from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
 from ampify.index.syntax import in_order, path_to
@@ -32,7 +33,8 @@ class Assembly:
         self.flow = flow
         self.trace = trace
         self.entities = trace.classify.entities
-        self.names = Names(flow, self.entities)
+        self.steps = by_value(trace.events, "step")
+        self.names = Names(flow, self.entities, by_value(trace.events, "build"))
         self.placing = Placing(flow, self.names)
         self.states = States(flow)
         self.clips = Clips(flow, self.entities, self.names)
@@ -234,7 +236,7 @@ class Assembly:
                 continue
             fed = self.narrowed(event)
             favoured = [self.receiver(s) for s in event.feeds.values() if s.frame is event.frame]
-            chosen = self.names.cover(Spot.of(event), fed, self.names.optimizers, favoured)
+            chosen = self.names.cover(Spot.of(event), fed, self.names.optimizers, favoured, self.paired(event))
             if chosen is None:
                 return ()
             for expression in chosen:
@@ -244,6 +246,16 @@ class Assembly:
                 trouble.extend(self.unfed(event, expression.text, loop))
             found[tuple(e.text for e in chosen)] = None
         return next(iter(found)) if len(found) == 1 else ()
+
+    def paired(self, event: Event) -> frozenset[str]:
+        """What alone steps an optimizer, in the function and the loop of a backward: the right one in each round."""
+        found: set[str] = set()
+        for optimizer in event.feeds:
+            steps = [e for e in self.steps.get(optimizer, ()) if e.root == event.root]
+            receivers = {self.receiver(e) for e in steps}
+            if len(receivers) == 1 and all(e.frame is event.frame and e.loops == event.loops for e in steps):
+                found |= receivers
+        return frozenset(found)
 
     def unfed(self, fed: Event, text: str, loop: str) -> Iterator[Obstacle]:
         """The same backward where a caller gives no optimizer: there is nothing to name there."""
@@ -345,6 +357,15 @@ def together(events: list[Event]) -> list[list[Event]]:
     for event in events:
         parts.setdefault(groups.find(event), []).append(event)
     return list(parts.values())
+
+
+def by_value(events: Iterable[Event], kind: str) -> dict[Value, list[Event]]:
+    """The events of a kind that act on each value."""
+    found: dict[Value, list[Event]] = {}
+    for event in events:
+        for value in event.values if event.kind == kind else ():
+            found.setdefault(value, []).append(event)
+    return found
 
 
 def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:

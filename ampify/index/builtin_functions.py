@@ -26,6 +26,9 @@ from ampify.model import facts as f
 if TYPE_CHECKING:
     from ampify.index.calls import Calls
 
+# Builtins that make a list or tuple, which can be gone through more than once.
+LISTING = ("list", "tuple", "sorted")
+
 Builtin: TypeAlias = "Callable[[Calls, f.Call, Frame, Place, list[Values], dict[str, Values]], Values]"
 
 
@@ -69,7 +72,8 @@ def _elements(
         everything |= flow.elements(values)
     carried = flowing(calls.flow, positional, {})
     fields = {"[*]": everything, **{f"[{k!r}]": v for k, v in keywords.items()}}
-    return carried | flow.container(place, frame, "", fields)
+    part = "" if isinstance(call.func, f.Name) and call.func.id in LISTING else "elements"
+    return carried | flow.container(place, frame, part, fields)
 
 
 def _one_element(
@@ -86,7 +90,7 @@ def _enumerate(
 ) -> Values:
     values = calls.flow.elements(first(positional, keywords, "iterable"))
     pair = calls.flow.container(place, frame, "pair", {"[1]": values})
-    return calls.flow.container(place, frame, "", {"[*]": pair})
+    return calls.flow.container(place, frame, "elements", {"[*]": pair})
 
 
 def _zip(
@@ -94,7 +98,7 @@ def _zip(
 ) -> Values:
     fields = {f"[{i}]": calls.flow.elements(values) for i, values in enumerate(positional)}
     pair = calls.flow.container(place, frame, "pair", fields)
-    return calls.flow.container(place, frame, "", {"[*]": pair})
+    return calls.flow.container(place, frame, "elements", {"[*]": pair})
 
 
 def _map(
@@ -104,7 +108,7 @@ def _map(
     found = NOTHING
     for function in first(positional, keywords, "function"):
         found |= calls.apply(function, call, frame, place, given, {})
-    return calls.flow.container(place, frame, "", {"[*]": found})
+    return calls.flow.container(place, frame, "elements", {"[*]": found})
 
 
 def _filter(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ampify import catalog
 from ampify.index.arguments import first, flowing, has_parameters
 from ampify.index.builtin_functions import BUILTINS
+from ampify.index.containers import container_method
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -23,7 +24,6 @@ from ampify.index.values import (
     Parameters,
     Place,
     State,
-    Text,
     Value,
     Values,
 )
@@ -383,7 +383,7 @@ class Calls:
         if name in catalog.PARAMETER_METHODS and not isinstance(owner, Container | Derived):
             return flow.one(Parameters, owner.of if isinstance(owner, Parameters) else owner)
         if isinstance(owner, Container | State) or name in ("items", "values", "keys"):
-            return self.container_method(owner, name, call, frame, place, positional, keywords)
+            return container_method(flow, owner, name, call, frame, place, positional, keywords)
         if isinstance(owner, Derived):
             carried = flowing(self.flow, positional, keywords)
             return carried if name in catalog.DETACHING_METHODS else carried | frozenset((owner,))
@@ -424,34 +424,3 @@ class Calls:
             self.flow.store.add(owner, "params", first(positional, keywords, "params"))
         for index, values in enumerate(positional):
             self.flow.store.add(owner, f"[{index}]", values)
-
-    def container_method(
-        self,
-        owner: Value,
-        name: str,
-        call: f.Call,
-        frame: Frame,
-        place: Place,
-        positional: list[Values],
-        keywords: dict[str, Values],
-    ) -> Values:
-        flow = self.flow
-        everything = flow.elements(frozenset((owner,)))
-        if name in ("append", "add", "appendleft", "insert", "setdefault"):
-            for values in positional:
-                flow.store.add(owner, "[*]", frozenset(v for v in values if not isinstance(v, Text)))
-            return everything if name == "setdefault" else NOTHING
-        if name in ("extend", "update"):
-            for values in positional:
-                flow.store.add(owner, "[*]", flow.elements(values))
-            for key, values in keywords.items():
-                flow.store.add(owner, f"[{key!r}]", values)
-            return NOTHING
-        if name in ("get", "pop") and call.args and isinstance(call.args[0], f.Constant):
-            return flow.element(frozenset((owner,)), f"[{call.args[0].value!r}]")
-        if name == "items":
-            pair = flow.container(place, frame, "pair", {"[1]": everything})
-            return flow.container(place, frame, "items", {"[*]": pair})
-        if name == "copy":
-            return frozenset((owner,))
-        return flow.container(place, frame, name, {"[*]": everything}) if name != "keys" else NOTHING

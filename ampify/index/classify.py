@@ -11,6 +11,7 @@ from ampify.index.flow import Flow
 from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.values import (
     NOTHING,
+    Container,
     Derived,
     External,
     Frame,
@@ -285,11 +286,17 @@ class Classifier:
         if any(word in name for word in NOT_OPTIMIZERS):
             return False
         for receiver in receivers:
-            if isinstance(receiver, Instance) and receiver.cls is None:
-                holds = self.flow.store.read(receiver, "params", None)
-                if self.entities.optimizers(holds) or not any(isinstance(v, Parameters) for v in holds):
-                    return False
+            if isinstance(receiver, Instance) and receiver.cls is None and not self._given_parameters(receiver):
+                return False
         return True
+
+    def _given_parameters(self, made: Instance) -> bool:
+        """Whether something made outside the project was given parameters of a module, or the module, to make it."""
+        frame, call = self.flow.created[made]
+        arguments = [*call.args, *(value for _, value in call.keywords)]
+        given = frozenset().union(*(self.flow.evaluate(argument, frame) for argument in arguments))
+        given |= self.flow.elements(frozenset(v for v in given if isinstance(v, Container)))
+        return any(isinstance(v, Parameters) or self.entities.is_module(v) for v in given)
 
     def _zero_grad(
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ampify.index.entities import Entities
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.names import Names, Spot
+from ampify.index.moments import Spot
+from ampify.index.names import Names
 from ampify.index.values import Container, Parameters, Value, Values
 from ampify.model import facts as f
 from ampify.model.project import ClipCall

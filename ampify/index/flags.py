@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ampify.index.flow import Flow
-from ampify.index.names import Names, Spot
+from ampify.index.moments import Spot
+from ampify.index.names import Names
 from ampify.index.syntax import expressions, in_order, path_to, statements
 from ampify.index.values import Instance, Values
 from ampify.model import facts as f
@@ -23,9 +24,9 @@ class Flags:
 
     def find(self, spot: Spot) -> Flag | None:
         """The option for the opt level at a place; None if no parsed arguments can be named there."""
-        for name, values in self.names.visible(spot):
-            for text, inner in ((name, values), *self.names.attributes(name, values)):
-                flag = self.parsed(text, inner)
+        for name in self.names.visible(spot):
+            for held in (name, *self.names.attributes(name, spot)):
+                flag = self.parsed(held.text, held.values)
                 if flag is not None:
                     return flag
         return None

@@ -257,14 +257,14 @@ class Flow:
     def assign(self, target: f.Expr, values: Values, frame: Frame) -> None:
         match target:
             case f.Name():
-                self.bind(frame, target.id, values)
+                self.store.add(self.home(frame, target.id), target.id, values, (frame, target.span))
             case f.Attribute():
                 for owner in self.evaluate(target.value, frame):
-                    self.store.add(self.owner(owner), target.attr, values)
+                    self.store.add(self.owner(owner), target.attr, values, (frame, target.span))
             case f.Subscript():
                 key = subscript_key(target.index)
                 for owner in self.evaluate(target.value, frame):
-                    self.store.add(owner, key, values)
+                    self.store.add(owner, key, values, (frame, target.span))
             case f.Elements():
                 for index, item in enumerate(target.items):
                     if isinstance(item, f.Starred):
@@ -344,7 +344,7 @@ class Flow:
                     if index is None:
                         values = self.elements(values)
                     fields[name] = fields.get(name, NOTHING) | values
-                return self.container((frame.path, expr.span), frame, "", fields)
+                return self.container((frame.path, expr.span), frame, "dict", fields)
             case f.Subscript():
                 return self.element(self.evaluate(expr.value, frame), subscript_key(expr.index))
             case f.Starred():
@@ -355,7 +355,8 @@ class Flow:
                     for condition in conditions:
                         self.evaluate(condition, frame)
                 values = self.evaluate(expr.element, frame)
-                return self.container((frame.path, expr.span), frame, "", {"[*]": values})
+                part = "" if expr.kind == "ListComp" else expr.kind
+                return self.container((frame.path, expr.span), frame, part, {"[*]": values})
             case f.Lambda():
                 return self.one(FunctionValue, frame.path, expr.scope, frame, None)
             case f.Walrus():
@@ -377,7 +378,7 @@ class Flow:
             if isinstance(item, f.Starred):
                 values = self.elements(values)
             fields[name] = fields.get(name, NOTHING) | values
-        return self.container((frame.path, expr.span), frame, "", fields)
+        return self.container((frame.path, expr.span), frame, "set" if expr.kind == "Set" else "", fields)
 
     def attribute(self, owners: Values, name: str, called: bool) -> Values:
         """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""

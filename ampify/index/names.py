@@ -2,59 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
 
 from ampify.index.entities import Entities
-from ampify.index.events import Event, Stack
+from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.moments import Moments, Spot, apart, around
 from ampify.index.syntax import inside, path_to, statements
-from ampify.index.values import NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
+from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
 from ampify.model import facts as f
 
-Entity = Callable[[Values], frozenset[Value]]
+# Fields that are no attributes in the code, and what functions return.
+INTERNAL = ("params", "wrapped", "return")
+
+Entity: TypeAlias = "Callable[[Values, Spot], frozenset[Value]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An expression, what it may hold at a place, and the variable and fields that it goes through."""
+
+    text: str
+    values: Values
+    through: tuple[tuple[Value, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`text` may stand for `values`; a lower `rank` is the more natural way to write it. `optional`: it may be None.
-    `container`: it holds them in a list, which may not hold them all yet."""
+    """`text` may stand for `values` and names `covers` of them; a lower `rank` is the more natural way to write it.
+    `optional`: it may be None. `container`: it holds them in a list. `certain`: it surely has been set."""
 
     text: str
     values: frozenset[Value]
+    covers: frozenset[Value]
     rank: int
-    optional: bool = False
-    container: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place in a running program: a frame, the statement it is at, and the stack of all frames by then."""
-
-    frame: Frame
-    at: f.Span
-    stack: Stack
-
-    @classmethod
-    def of(cls, event: Event) -> Spot:
-        """The place of an event."""
-        return cls(event.frame, event.statement.span, event.stack)
+    optional: bool
+    container: bool
+    certain: bool
 
 
 class Names:
-    """Finds expressions for entities."""
+    """Finds expressions for entities. `builds` are the events that build each."""
 
-    def __init__(self, flow: Flow, entities: Entities) -> None:
+    def __init__(self, flow: Flow, entities: Entities, builds: Mapping[Value, Sequence[Event]]) -> None:
         self.flow = flow
         self.entities = entities
+        self.moments = Moments(flow)
+        self.builds = builds
 
-    def optimizers(self, values: Values) -> frozenset[Value]:
-        """The optimizers a variable's values hold; none if it holds other objects too: then the flow has lost track."""
-        if any(isinstance(v, Instance) and not self.entities.is_optimizer(v) for v in values):
-            return NOTHING
-        return frozenset(self.entities.optimizers(values))
+    def optimizers(self, values: Values, place: Spot) -> frozenset[Value]:
+        """The optimizers a variable's values hold, or hold in a list; none if they hold other objects too: then the
+        flow has lost track."""
+        found: set[Value] = set()
+        for value in values:
+            held = self.moments.elements(value, place) if isinstance(value, Container) else frozenset((value,))
+            if isinstance(value, Container) and value.part not in LISTS:
+                return NOTHING
+            if any(isinstance(v, Instance | Container) and not self.entities.is_optimizer(v) for v in held):
+                return NOTHING
+            found.update(v for v in held if self.entities.is_optimizer(v))
+        return frozenset(found)
 
-    def models(self, values: Values) -> frozenset[Value]:
+    def models(self, values: Values, place: Spot) -> frozenset[Value]:
         """The modules a variable's values are, inside any parallel wrapper; none if it holds an optimizer too."""
         found: set[Value] = set()
         if any(self.entities.is_optimizer(v) for v in values):
@@ -65,63 +77,94 @@ class Names:
         return frozenset(found)
 
     def cover(
-        self, place: Spot, targets: frozenset[Value], entity: Entity, favoured: Iterable[str] = ()
+        self,
+        place: Spot,
+        targets: frozenset[Value],
+        entity: Entity,
+        favoured: Iterable[str] = (),
+        paired: Iterable[str] = (),
     ) -> tuple[Expression, ...] | None:
         """The fewest, most natural expressions at a place that together stand for all `targets`; None if some cannot
-        be named there."""
-        wanted = set(targets)
-        chosen: list[Expression] = []
-        known = [e for e in self.expressions(place, entity) if e.values & targets]
+        be named there. `paired` stand for the right one of several that are built alike."""
+        known = [e for e in self.expressions(place, entity, frozenset(paired)) if e.covers & targets]
         liked = tuple(favoured)
-        while wanted:
-            best = min(
-                (e for e in known if e.values & wanted),
-                key=lambda e: (
-                    len(e.values - targets),
-                    e.container,
-                    -len(e.values & wanted),
-                    liked.index(e.text) if e.text in liked else len(liked),
-                    e.rank,
-                ),
-                default=None,
-            )
-            if best is None or best.values - targets:
-                return None
-            chosen.append(best)
-            wanted -= best.values
-        return tuple(sorted(chosen, key=lambda e: min(v.number for v in e.values & targets)))
+        plain = [e for e in known if e.certain and (e.container or len(e.values) == 1)]
+        chosen = fewest(plain, targets, liked) or fewest(known, targets, liked)
+        if chosen and len(chosen) > 1 and not all(e.certain for e in chosen):
+            return None
+        return chosen
 
-    def expressions(self, place: Spot, entity: Entity) -> Iterator[Expression]:
+    def expressions(self, place: Spot, entity: Entity, paired: frozenset[str] = frozenset()) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""
-        for rank, (name, values) in enumerate(self.visible(place)):
-            optional = any(isinstance(v, NoneValue) for v in values)
-            found = entity(values)
-            if found:
-                yield Expression(name, found, rank, optional, holds(values))
-            for text, inner in self.attributes(name, values):
-                found = entity(inner)
+        for rank, name in enumerate(self.visible(place)):
+            for held in (name, *self.attributes(name, place)):
+                found = entity(held.values, place)
                 if found:
-                    yield Expression(text, found, 1000 + rank + 1000 * text.count("."), container=holds(inner))
+                    depth = held.text.count(".")
+                    container = any(isinstance(v, Container) for v in held.values)
+                    exact = container or held.text in paired
+                    yield Expression(
+                        text=held.text,
+                        values=found,
+                        covers=found if exact else self.single(found, place),
+                        rank=rank + 1000 * depth + 1000 * (depth > 0),
+                        optional=any(isinstance(v, NoneValue) for v in held.values),
+                        container=container,
+                        certain=all(self.moments.certain(owner, name, place) for owner, name in held.through),
+                    )
 
-    def attributes(self, name: str, values: Values) -> Iterator[tuple[str, Values]]:
+    def single(self, found: frozenset[Value], place: Spot) -> frozenset[Value]:
+        """The values that a variable stands for all by itself: not one of several objects that exist side by side."""
+        ways = [self.seen(value, place) for value in found]
+        beside = any(not apart(one, other, self.flow) for a, b in combinations(ways, 2) for one in a for other in b)
+        if beside and self.told_apart(found, place):
+            return NOTHING
+        return frozenset(v for v in found if not self.several(v, place))
+
+    def told_apart(self, found: frozenset[Value], place: Spot) -> bool:
+        """Whether something that lives on at a place holds some of the values and not the others."""
+        frames = {place.frame, *place.running, *around(place.frame)}
+        keys = ((owner, name) for owner, name in self.flow.store.holders(found) if name not in INTERNAL)
+        living = (key for key in keys if not isinstance(key[0], Frame) or key[0] in frames)
+        return any(NOTHING < self.moments.values(*key, place) & found < found for key in living)
+
+    def several(self, value: Value, place: Spot) -> bool:
+        """Whether more than one object may be meant by a value, as seen from a place: it is built in a loop that the
+        place is not in, or on several ways."""
+        within = self.seen(value, place)
+        return any(b.loops - place.loops for b in within) or len({b.stack for b in within}) > 1
+
+    def seen(self, value: Value, place: Spot) -> Sequence[Event]:
+        """The events that build a value in the activation of a place's function, or, if none does, anywhere."""
+        every = self.builds.get(value, ())
+        events = [b for b in every if b.root == place.root] or every
+        outer = place.stack[: next((i for i, (frame, _) in enumerate(place.stack) if frame is place.frame), None)]
+        return [b for b in events if b.stack[: len(outer)] == outer] or events
+
+    def attributes(self, name: Held, place: Spot) -> Iterator[Held]:
         """Fields of what a variable holds, and their fields."""
-        for owner in sorted(values, key=lambda v: v.number):
-            if not isinstance(owner, Instance) or self.entities.is_optimizer(owner):
-                continue
-            if self.entities.is_module(owner) and not self.entities.trains(owner):
-                continue
-            for field in self.flow.store.fields(owner):
-                if not field.isidentifier() or field in ("params", "wrapped"):
-                    continue
-                inner = self.flow.store.read(owner, field, None)
-                yield f"{name}.{field}", inner
-                for part in inner:
-                    if isinstance(part, Instance) and part is not owner and not self.entities.is_module(part):
-                        for last in self.flow.store.fields(part):
-                            if last.isidentifier() and last not in ("params", "wrapped"):
-                                yield f"{name}.{field}.{last}", self.flow.store.read(part, last, None)
+        for field in self.fields(name, place):
+            yield field
+            inner = frozenset(v for v in field.values - name.values if not self.entities.is_module(v))
+            yield from self.fields(Held(field.text, inner, field.through), place)
 
-    def visible(self, place: Spot) -> Iterator[tuple[str, Values]]:
+    def fields(self, held: Held, place: Spot) -> Iterator[Held]:
+        """Fields of what an expression may hold; what only some of these have is no field."""
+        owners = [v for v in sorted(held.values, key=lambda v: v.number) if isinstance(v, Instance)]
+        for field in dict.fromkeys(name for owner in owners for name in self.flow.store.fields(owner)):
+            if not field.isidentifier() or field in INTERNAL:
+                continue
+            if any(self.shut(owner) or field not in self.flow.store.fields(owner) for owner in owners):
+                continue
+            values = NOTHING.union(*(self.moments.values(owner, field, place) for owner in owners))
+            yield Held(f"{held.text}.{field}", values, (*held.through, *((owner, field) for owner in owners)))
+
+    def shut(self, owner: Instance) -> bool:
+        """Whether the fields of an object are its own business: an optimizer's, or a module's that does not train."""
+        module = self.entities.is_module(owner) and not self.entities.trains(owner)
+        return module or self.entities.is_optimizer(owner)
+
+    def visible(self, place: Spot) -> Iterator[Held]:
         """Names in scope at a place: the function's own that are bound by then, then those around it.
 
         A function around it that is still running has bound only what stands before the statement it is at.
@@ -140,7 +183,8 @@ class Names:
                     names = self.all_names(scope)
                 for name in names:
                     if name not in hidden:
-                        yield name, self.flow.store.read(current, name, None)
+                        owner = self.flow.home(current, name)
+                        yield Held(name, self.moments.values(owner, name, place), ((owner, name),))
                 hidden |= scope.bound - scope.outer
             current = current.outer
 
@@ -167,9 +211,29 @@ class Names:
         return list(names)
 
 
-def holds(values: Values) -> bool:
-    """Whether values are containers."""
-    return any(isinstance(v, Container) for v in values)
+def fewest(
+    known: Iterable[Expression], targets: frozenset[Value], liked: tuple[str, ...]
+) -> tuple[Expression, ...] | None:
+    """The fewest, most natural expressions that together stand for all `targets` and for nothing else."""
+    fitting = [e for e in known if e.values <= targets]
+    wanted = set(targets)
+    chosen: list[Expression] = []
+    while wanted:
+        best = min(
+            (e for e in fitting if e.covers & wanted),
+            key=lambda e: (
+                e.container,
+                -len(e.covers & wanted),
+                liked.index(e.text) if e.text in liked else len(liked),
+                e.rank,
+            ),
+            default=None,
+        )
+        if best is None:
+            return None
+        chosen.append(best)
+        wanted -= best.covers
+    return tuple(sorted(chosen, key=lambda e: min(v.number for v in e.covers & targets)))
 
 
 def _targets(statement: f.Stmt) -> Iterator[str]:

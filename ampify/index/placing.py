@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.names import Names, Spot
+from ampify.index.moments import Spot, conditional
+from ampify.index.names import Names
 from ampify.index.syntax import inside, path_to
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
@@ -62,10 +63,20 @@ class Placing:
         statement = self.last_statement(body, ready, run, depth)
         if statement is None:
             return None
-        spot = Spot(frame, statement.span, run.builds[-1].stack[:depth])
+        stack = run.builds[-1].stack[:depth]
+        outer = {place[0] for place in stack}
+        loops = frozenset(
+            loop
+            for loop in run.builds[-1].loops
+            if loop[0] in outer or (loop[0] is frame and inside(statement.span, loop[1]) and loop[1] != statement.span)
+        )
+        spot = Spot(frame, statement.span, stack, loops, run.builds[-1].root)
         optimizers = self.names.cover(spot, run.optimizers, self.names.optimizers)
         models = self.names.cover(spot, run.models, self.names.models, run.favoured)
         if not optimizers or not models:
+            return None
+        doubtful = any(e.optional or not e.certain for e in (*optimizers, *models))
+        if doubtful and any(conditional(body, span, statement.span) for span in self.training(run, depth)):
             return None
         anchor = self.flow.files[frame.path].anchor(statement)
         found = Initialize(anchor, tuple(e.text for e in models), tuple(e.text for e in optimizers), False)
@@ -75,17 +86,22 @@ class Placing:
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
     ) -> f.Stmt | None:
         """The statement to follow: it ends all the `ready` ones, and no backward runs before or inside it."""
-        training = [b.stack[depth][1] for b in run.backwards if _passes(b, run.builds[0], depth)]
+        training = self.training(run, depth)
         block, index = _join([path_to(body, span) for span in ready])
         statement = block[index]
         trains = any(inside(span, statement.span) or span[:2] < statement.span[:2] for span in training)
         return None if trains else statement
 
+    @staticmethod
+    def training(run: Ingredients, depth: int) -> list[f.Span]:
+        """The statements of the frame at one depth in which a backward runs."""
+        return [b.stack[depth][1] for b in run.backwards if _passes(b, run.builds[0], depth)]
+
     def returned(self, run: Ingredients, frame: Frame, depth: int) -> bool:
         """Whether the frame is a factory of optimizers: it hands them to its caller, and the models come from there."""
         if depth == 0:
             return False
-        handed = set(self.names.optimizers(self.flow.store.read(frame, "return", None)))
+        handed = set(self.names.entities.optimizers(self.flow.store.read(frame, "return", None)))
         own = [b for b in run.model_builds if len(b.stack) > depth and b.stack[depth][0] is frame]
         return bool(handed & run.optimizers) and not own
 

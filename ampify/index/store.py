@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from ampify.index.values import NOTHING, Frame, Interner, Opaque, Value, Values
+from ampify.model.facts import Span
 
 Key: TypeAlias = tuple[Value, str]
+Write: TypeAlias = tuple[Frame, Span]
 
 
 # More values than a program means by one name: beyond, the analysis has lost track of it.
@@ -23,6 +26,7 @@ class Store:
         self._values: dict[Key, Values] = {}
         self._readers: dict[Key, dict[Frame, None]] = {}
         self._fields: dict[Value, dict[str, None]] = {}
+        self._writes: dict[Key, dict[Write, Values]] = {}
         self._queue: deque[Frame] = deque()
         self._queued: set[Frame] = set()
 
@@ -33,9 +37,12 @@ class Store:
             self._readers.setdefault(key, {})[reader] = None
         return self._values.get(key, NOTHING)
 
-    def add(self, owner: Value, name: str, values: Values) -> None:
-        """Adds to what `name` of `owner` may hold."""
+    def add(self, owner: Value, name: str, values: Values, by: Write | None = None) -> None:
+        """Adds to what `name` of `owner` may hold; `by` is the write that does it, where its moment matters."""
         key = (owner, name)
+        if by is not None and values:
+            writes = self._writes.setdefault(key, {})
+            writes[by] = writes.get(by, NOTHING) | values
         known = self._values.get(key, NOTHING)
         if values <= known or key in self._lost:
             return
@@ -59,6 +66,16 @@ class Store:
             if name.startswith("["):
                 found |= self._values[(owner, name)]
         return frozenset(found)
+
+    def holders(self, values: Values) -> Iterator[Key]:
+        """All names that may hold some of these values."""
+        return (key for key, held in self._values.items() if held & values)
+
+    def writes(self, owner: Value, name: str) -> dict[Write, Values]:
+        """The writes to `name` of `owner` that said so, and what each may put there; none once track is lost of it."""
+        if (owner, name) in self._lost:
+            return {}
+        return self._writes.get((owner, name), {})
 
     def fields(self, owner: Value) -> tuple[str, ...]:
         """Names of what `owner` holds, in the order they were first set."""

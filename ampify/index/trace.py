@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ampify.index.classify import Classifier
 from ampify.index.events import Event, Stack
@@ -213,6 +214,13 @@ class Trace:
         return state
 
     def node(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:
+        rounds = [(frame, span) for span in repeating(node, parents)]
+        self.loops += rounds
+        state = self.happens(node, parents, frame, state)
+        del self.loops[len(self.loops) - len(rounds) :]
+        return state
+
+    def happens(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:
         found = self.classify.events(node, frame)
         closing = [event for event in found if event.kind == "step"]
         for event in found:
@@ -291,3 +299,12 @@ class Trace:
             return False
         on_stack = any(fr is target for fr, _ in self.stack)
         return not on_stack and len(self.stack) < MAXIMUM_DEPTH * 4
+
+
+def repeating(node: f.Expr, parents: tuple[f.Expr, ...]) -> Iterator[f.Span]:
+    """Expressions that run a part of theirs, or a function they are given, any number of times."""
+    for outer, part in pairwise((*parents, node)):
+        if isinstance(outer, f.Comprehension) and part is not outer.generators[0][1]:
+            yield outer.span
+    if isinstance(node, f.Call) and isinstance(node.func, f.Name) and node.func.id == "map":
+        yield node.span

@@ -7,6 +7,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from ampify.model.facts import Span
 
+# What a container is if `part` is one of these: a list or tuple, or the tuple of a starred parameter.
+LISTS = ("", "*")
+
 Place: TypeAlias = tuple[str, Span]
 
 
@@ -87,7 +90,8 @@ class Instance(Value):
 
 @dataclass(eq=False, slots=True)
 class Container(Value):
-    """A tuple, list, set, dict or comprehension; `part` tells several apart that one expression makes."""
+    """A tuple, list, set, dict or comprehension; `part` tells several apart that one expression makes, and a list or
+    tuple of its own (`LISTS`) from what cannot be handed on like one."""
 
     place: Place
     sites: tuple[Place, ...]
