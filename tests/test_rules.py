@@ -37,6 +37,7 @@ TELLING = {
     "AMP211": "loss.backward() if step else None",
     "AMP212": "optimizer.step()",
     "AMP213": "loss.backward()",
+    "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
     "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',
@@ -49,7 +50,7 @@ TELLING = {
     "AMP214": "loss.backward()",
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP104", "AMP402"}
+ADVISORY = {"AMP104", "AMP302", "AMP402"}
 # A rule that speaks only under options other than the default ones.
 OPTIONS = {"AMP103": {"opt_level": "O2"}, "AMP104": {"add_flag": True}}
 

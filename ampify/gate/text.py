@@ -61,34 +61,37 @@ def _reach(old: Sequence[str], tree: ast.Module, edits: Sequence[Edit]) -> _Reac
     lines: set[int] = set()
     gaps: set[int] = set()
     first_lines = _first_lines(tree)
+    firsts, lasts = _logical_lines("".join(old))
     for edit in edits:
         if isinstance(edit, AddImport | EditLines):
             continue
-        start = _first_joined(old, first_lines.get(edit.anchor.line, edit.anchor.line))
-        end = _last_joined(old, edit.anchor.end_line)
+        start = firsts[first_lines.get(edit.anchor.line, edit.anchor.line)]
+        end = lasts[edit.anchor.end_line]
         if isinstance(edit, InsertBefore):
-            lines |= set(range(start, edit.anchor.line + 1))
+            lines |= set(range(start, lasts[edit.anchor.line] + 1))
             gaps |= _comments(old, start, -1)
         elif isinstance(edit, InsertAfter):
-            lines |= set(range(edit.anchor.end_line, end + 1))
+            lines |= set(range(firsts[edit.anchor.end_line], end + 1))
             gaps |= _comments(old, end, 1)
         else:
             lines |= set(range(start, end + 1))
     return _Reach(frozenset(lines), frozenset(gaps))
 
 
-def _first_joined(old: Sequence[str], line: int) -> int:
-    """The first of the lines that backslashes join to `line`."""
-    while line > 1 and old[line - 2].rstrip("\r\n").endswith("\\"):
-        line -= 1
-    return line
-
-
-def _last_joined(old: Sequence[str], line: int) -> int:
-    """The last of the lines that backslashes join to `line`."""
-    while line < len(old) and old[line - 1].rstrip("\r\n").endswith("\\"):
-        line += 1
-    return line
+def _logical_lines(text: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """For each physical line of code the first and the last one of the logical line that it is a part of."""
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    first = None
+    for token in _tokens(text):
+        if token.type == tokenize.NEWLINE and first is not None:
+            physical = range(first, token.start[0] + 1)
+            firsts.update(dict.fromkeys(physical, first))
+            lasts.update(dict.fromkeys(physical, token.start[0]))
+            first = None
+        elif token.type not in _LAYOUT and token.type != tokenize.COMMENT and first is None:
+            first = token.start[0]
+    return firsts, lasts
 
 
 def _first_lines(tree: ast.Module) -> Mapping[int, int]:
@@ -154,17 +157,25 @@ def _words_to_stay(before: str, tree: ast.Module, edits: Sequence[Edit]) -> Iter
     # The comment on the line of a statement that goes is about it.
     emptied = {edit.anchor.end_line for edit in edits if isinstance(edit, Delete)}
     words = list(_words(before))
-    for (word, start, end), following in zip(words, [*(start for _, start, _ in words[1:]), (0, 0)], strict=True):
-        inside = any(first <= start and end <= last for first, last in gone)
+    nowhere = ("", (0, 0), (0, 0))
+    for (_, _, done), (word, start, end), (_, following, _) in zip(
+        [nowhere, *words], words, [*words[1:], nowhere], strict=False
+    ):
+        # Before Python 3.12 an f-string is a single word, whatever is replaced inside it.
+        inside = any((first <= start and end <= last) or (start <= first and last <= end) for first, last in gone)
         # Parentheses that only what was replaced needed may go with it.
-        parenthesis = (word == "(" and following in opened) or (word == ")" and start in closed)
+        parenthesis = (word == "(" and following in opened) or (word == ")" and done in closed)
         comment = word.startswith("#") and start[0] in emptied
         if not (inside or parenthesis or comment):
             yield word, start
 
 
 def _words(text: str) -> Iterator[tuple[str, _Place, _Place]]:
-    plain = text.replace("\r\n", "\n").replace("\r", "\n")
-    for token in tokenize.generate_tokens(io.StringIO(plain).readline):
+    for token in _tokens(text):
         if token.type not in _LAYOUT and token.string != ";":
             yield token.string, token.start, token.end
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return tokenize.generate_tokens(io.StringIO(plain).readline)

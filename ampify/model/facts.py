@@ -310,8 +310,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file: its scopes (the first is the module), all its import statements, the names it uses and the methods it calls anywhere (and
-    `grad`, if it reads one), its lines with their ends, and the quote character that most of its strings use."""
+    """One file: its scopes (the first is the module), all its import statements, the names it uses and the methods it
+    calls anywhere (and `grad`, if it reads one), its lines with their ends, and the quote character that most of its
+    strings use."""
 
     path: str
     scopes: tuple[Scope, ...]

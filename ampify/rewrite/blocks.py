@@ -34,8 +34,8 @@ class Block:
 class Statement:
     """A statement: `line` is the logical line a simple one stands on, None for a compound one.
 
-    `span` is `ast`'s; `extent` also holds the decorators. `branch` marks an `elif`, which is a statement of its own for
-    `ast`, but cannot be moved.
+    `span` is `ast`'s; `extent` also holds the decorators. An `elif`, which
+    `ast` has as a statement of its own, but which cannot be moved, has the statement it is a `branch_of`.
     """
 
     node: cst.CSTNode
@@ -43,14 +43,14 @@ class Statement:
     span: Span
     extent: Span
     line: Line | None = None
-    branch: bool = False
+    branch_of: Statement | None = None
 
     def around(self) -> Iterator[Statement]:
         """The compound statements that it stands in, the innermost first."""
-        owner = self.block.owner
-        while owner is not None:
-            yield owner
-            owner = owner.block.owner
+        outer = self.branch_of or self.block.owner
+        while outer is not None:
+            yield outer
+            outer = outer.branch_of or outer.block.owner
 
 
 def statements_of(tree: Tree) -> tuple[Statement, ...]:
@@ -78,16 +78,16 @@ class _Walk:
             span = self.tree.span(node)
             yield Statement(node, block, span, span, line)
 
-    def _compound(self, node: cst.CSTNode, block: Block, branch: bool = False) -> Iterator[Statement]:
+    def _compound(self, node: cst.CSTNode, block: Block, branch_of: Statement | None = None) -> Iterator[Statement]:
         suites = list(_suites(node))
         span = (self.tree.span(node)[0], self._end(suites[-1]))
         decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
         start = self.tree.span(decorators[0])[0] if decorators else span[0]
-        statement = Statement(node, block, span, (start, span[1]), branch=branch)
+        statement = Statement(node, block, span, (start, span[1]), branch_of=branch_of)
         yield statement
         for suite in suites:
             if isinstance(suite, cst.If):
-                yield from self._compound(suite, block, branch=True)
+                yield from self._compound(suite, block, branch_of=statement)
             else:
                 yield from self._suite(suite, statement)
 
@@ -101,7 +101,7 @@ class _Walk:
         yield from self._body(suite.body, Block(indentation, _unit_of(self.tree, suite), owner))
 
     def _end(self, last: cst.CSTNode) -> int:
-        """Where `ast` has a statement end whose last suite is `last`: at its last statement, without a semicolon."""
+        """Where `ast` has a compound statement end whose last suite is `last`: at its last word or semicolon."""
         while True:
             if isinstance(last, cst.If):
                 last = list(_suites(last))[-1]
@@ -110,7 +110,9 @@ class _Walk:
             elif isinstance(last, cst.BaseCompoundStatement):
                 last = list(_suites(last))[-1]
             else:
-                return self.tree.span(last)[1]
+                end = self.tree.span(last)[1]
+                closed = isinstance(getattr(last, "semicolon", None), cst.Semicolon)
+                return self.tree.text.index(";", end) + 1 if closed else end
 
 
 def _suites(node: cst.CSTNode) -> Iterator[cst.BaseSuite | cst.If]:

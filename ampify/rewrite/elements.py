@@ -35,7 +35,9 @@ def with_elements(
         yield from _into_empty(tree, display, codes)
         return
     yield from _parenthesized_generator(tree, members)
-    indentation = _own_line(tree, last)
+    # Without brackets a line break would end the statement.
+    bare = isinstance(display.node, cst.Tuple) and not display.node.lpar
+    indentation = None if bare else _own_line(tree, last)
     if indentation is None:
         yield from _on_the_line(display.node, members, last, codes)
     else:
@@ -55,11 +57,16 @@ def _expect_element(node: cst.BaseExpression, code: str) -> None:
     pattern = {cst.Dict: "{%s}", cst.Call: "f(%s)"}.get(type(node), "[%s]")
     try:
         parsed = cst.parse_expression(pattern % code)
-        right = isinstance(parsed, cst.Dict | cst.Call | cst.List) and len(_members(parsed)) == 1
+        whole = isinstance(parsed, cst.Dict | cst.List) or (isinstance(parsed, cst.Call) and _is_name(parsed.func))
+        right = whole and len(_members(parsed)) == 1
     except cst.ParserSyntaxError:
         right = False
     if not right or code != code.strip().rstrip(","):
         raise RewriteFailed(f"new code {code!r} is no element of a {type(node).__name__}")
+
+
+def _is_name(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name)
 
 
 def _last(tree: Tree, member: cst.CSTNode) -> _Last:

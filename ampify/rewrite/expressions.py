@@ -91,7 +91,7 @@ def replacement(tree: Tree, old: Expression, code: str) -> tuple[Span, str]:
     outer = _without_parentheses(tree, old, new)
     if outer is not None:
         return outer, _set_apart(tree.text, outer, code)
-    if _needs_parentheses(old, new):
+    if _needs_parentheses(old, new) or not _stands_alone(code):
         return bare, f"({code})"
     return bare, _set_apart(tree.text, bare, code)
 
@@ -137,13 +137,24 @@ def _ast_span(tree: Tree, node: cst.BaseExpression, above: tuple[cst.CSTNode, ..
 
 
 def _parsed(code: str) -> cst.BaseExpression:
+    """The expression `code`, which may be one that needs parentheses around it."""
     try:
-        expression = cst.parse_expression(code)
+        inside = cst.parse_expression(f"({code})")
     except cst.ParserSyntaxError as error:
         raise RewriteFailed(f"new code {code!r} is no expression") from error
-    if cst.Module([]).code_for_node(expression) != code:
-        raise RewriteFailed(f"new code {code!r} is more than an expression")
-    return expression
+    # Without parentheses now, `code` closed ours and opened its own: "a) + (b".
+    if not code or code != code.strip() or not inside.lpar:
+        raise RewriteFailed(f"new code {code!r} is not just an expression")
+    return inside.with_changes(lpar=inside.lpar[1:], rpar=inside.rpar[:-1])
+
+
+def _stands_alone(code: str) -> bool:
+    """Whether `code` is an expression without parentheses, too."""
+    try:
+        cst.parse_expression(code)
+    except cst.ParserSyntaxError:
+        return False
+    return True
 
 
 def _needs_parentheses(old: Expression, new: cst.BaseExpression) -> bool:

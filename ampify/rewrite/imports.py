@@ -43,13 +43,10 @@ class Header:
     def _insertion(self, statements: Sequence[str], names: set[str]) -> Splice:
         above = self._anchor(names)
         lines = "".join(statement + self.newline for statement in statements)
-        if above is not None:
-            place = self.tree.line_end(self._span(above)[1] - 1)
-            if place == len(self.tree.text) and not self.tree.text.endswith(("\n", "\r")):
-                lines = self.newline + lines.removesuffix(self.newline)
-            return Splice(place, place, lines, AFTER)
-        place = self._first_place()
-        return Splice(place, place, lines, BEFORE)
+        place = self._first_place() if above is None else self.tree.line_end(self._span(above)[1] - 1)
+        if place == len(self.tree.text) and self.tree.text and not self.tree.text.endswith(("\n", "\r")):
+            lines = self.newline + lines.removesuffix(self.newline)
+        return Splice(place, place, lines, BEFORE if above is None else AFTER)
 
     def _anchor(self, names: set[str]) -> cst.SimpleStatementLine | None:
         """The line of the header that the imports follow: that of torch, else the last import, else the docstring's.

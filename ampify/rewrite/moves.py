@@ -85,7 +85,7 @@ class Moves:
         """Blocks of which nothing is left, each with its first statement, in whose place `pass` will stand."""
         members: dict[Block, list[Statement]] = defaultdict(list)
         for statement in self.statements:
-            if not statement.branch:
+            if statement.branch_of is None:
                 members[statement.block].append(statement)
         return {
             block: inside[0]
@@ -97,7 +97,7 @@ class Moves:
         return self.orders.get(statement) or Orders()
 
     def _compound(self, statement: Statement, emptied: Mapping[Block, Statement]) -> Iterator[Splice]:
-        if statement.branch:
+        if statement.branch_of is not None:
             raise RewriteFailed(f"nothing can go around an `elif` (line {self.tree.line_number(statement.span[0])})")
         orders = self.orders[statement]
         start, end = statement.extent
@@ -179,25 +179,22 @@ class Moves:
             lines = "".join(self._laid_out(code, members[0]) for code in codes)
             yield Splice(self._after_colon(members[0]), end, self.newline + lines.removesuffix(self.newline))
         else:
-            yield from self._lines_above(members[0], codes, replaces=True)
-            yield Splice(self.tree.line_start(start), self.tree.line_end(end), "")
+            lines = "".join(self._laid_out(code, members[0]) for code in codes)
+            yield Splice(self.tree.line_start(start), self.tree.line_end(end), lines)
 
     def _lines_above(
-        self,
-        statement: Statement,
-        codes: Sequence[str] = (),
-        place_of: Statement | None = None,
-        *,
-        replaces: bool = False,
+        self, statement: Statement, replacing: Sequence[str] = (), first: Statement | None = None
     ) -> Iterator[Splice]:
-        """New lines and the header before a statement that begins a line, above the comments that belong to it."""
-        anchor = place_of or statement
-        line_start = self.tree.line_start(anchor.extent[0])
-        wanted = codes if replaces else [*codes, *self._orders(statement).before]
-        if wanted:
-            place = line_start if replaces else self._above_comments(anchor)
-            yield Splice(place, place, "".join(self._laid_out(code, statement) for code in wanted), BEFORE)
-        header = "" if replaces else self._header_lines(statement)
+        """New lines and the header before a statement that begins a line, above the comments that belong to it.
+
+        Code `replacing` other statements goes where those were, below the comments; `first` is the first of them.
+        """
+        anchor = first or statement
+        codes = [*replacing, *self._orders(statement).before]
+        if codes:
+            place = self.tree.line_start(anchor.extent[0]) if replacing else self._above_comments(anchor)
+            yield Splice(place, place, "".join(self._laid_out(code, statement) for code in codes), BEFORE)
+        header = self._header_lines(statement)
         if header:
             place = anchor.extent[0] - len(self.tree.indentation(anchor.extent[0]))
             yield Splice(place, place, header, HEADER)

@@ -42,7 +42,7 @@ After
 
 Fix safety
 ----------
-Safe: the loss is computed in float32, as it was.
+Safe: the loss is computed in float32, as it was. What becomes of the sigmoid before it is AMP302's matter.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, loss: BinaryCrossEntropy) -> Finding:
     path = loss.call.path
-    message = f"{loss.function_text} takes probabilities, which autocast on CUDA refuses, and a half-precision sigmoid "
-    message += "saturates early"
+    message = f"{loss.function_text} takes probabilities, which autocast on CUDA refuses"
     hint = "where the model may return logits, binary_cross_entropy_with_logits is the better loss"
     code = f"{project.amp(path)}.float_function({loss.function_text})"
     fix = migrating(project, settings, loop, path, Replace(loss.function, code))
