@@ -44,6 +44,10 @@ class A(B, *bases, metaclass=M, **kw):
             return
         return [await k async for k in l if await k]
 def f(*, a=lambda x, *y, z=(1, 2), **k: (x, y)): return -a ** +b, not a
+if n: pass ;
+if n:
+    if m: pass;  # c
+    pass ; pass ;
 if (n := len(a)) > 10: print(n); del n, m[0]
 elif n: pass
 elif (n): pass; pass;
