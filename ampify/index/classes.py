@@ -117,8 +117,8 @@ class Classes:
             module = self.flow.module_frame
             self._training = frozenset(
                 scope.name
-                for path, facts in self.flow.files.items()
-                for scope in facts.scopes
+                for path in sorted(self.flow.leading)
+                for scope in self.flow.files[path].scopes
                 if scope.kind == "class"
                 and self.trains(self.words(self.flow.make(ClassValue, path, scope.index, module(path))))
             )
