@@ -271,11 +271,8 @@ class Calls:
         self, instance: Instance, cls: ClassValue, positional: list[Values], keywords: dict[str, Values]
     ) -> None:
         """A class without `__init__` keeps its arguments (a dataclass, a named tuple), or its base class does."""
-        annotated = [
-            s.targets[0].id
-            for s in self.flow.classes.scope(cls).body
-            if isinstance(s, f.Assign) and isinstance(s.targets[0], f.Name)
-        ]
+        own = [c for c in reversed(self.flow.classes.order(cls)) if isinstance(c, ClassValue)]
+        annotated = [name for c in own for s in self.flow.classes.scope(c).body for name in _annotated(s)]
         for name, values in [*zip(annotated, positional, strict=False), *keywords.items()]:
             self.flow.store.add(instance, name, values)
         for index, values in enumerate(positional):
@@ -424,3 +421,13 @@ class Calls:
             self.flow.store.add(owner, "params", first(positional, keywords, "params"))
         for index, values in enumerate(positional):
             self.flow.store.add(owner, f"[{index}]", values)
+
+
+def _annotated(statement: f.Stmt) -> list[str]:
+    """The name that a statement of a class annotates, which makes it a field of a dataclass or named tuple."""
+    target: f.Expr | None = None
+    if isinstance(statement, f.Assign) and statement.kind == "AnnAssign":
+        target = statement.targets[0]
+    elif isinstance(statement, f.Simple) and statement.kind == "AnnAssign":
+        target = statement.operands[0]
+    return [target.id] if isinstance(target, f.Name) else []

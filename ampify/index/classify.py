@@ -268,7 +268,7 @@ class Classifier:
         stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
         if receivers and all(isinstance(r, NoneValue) for r in receivers):
             return
-        if stepped and not optimizers:
+        if stepped and not optimizers and not inside:
             yield self._event("step", node, frame, stepped, "scaler")
         elif optimizers:
             yield self._event("step", node, frame, optimizers, "closure" if given else "")

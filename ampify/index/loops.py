@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 
 from ampify.index.assembly import Assembly
@@ -41,6 +42,7 @@ class Loops:
         self.obstacles: list[Obstacle] = []
         self._loop_of: dict[Anchor, str] = {}
         self._idle: dict[Anchor, str] = {}
+        self._models: dict[str, frozenset[Value]] = {}
 
     def find(self) -> None:
         """Fills `loops` and `obstacles`."""
@@ -49,6 +51,7 @@ class Loops:
             related = tuple(self.related(backwards, optimizers))
             loop, obstacles = assembly.loop(backwards, optimizers, related)
             self.loops.append(loop)
+            self._models[loop.id] = frozenset(m for o in optimizers for m in self.entities.trained(o))
             for event in related:
                 self._loop_of.setdefault(event.anchor, loop.id)
             self.obstacles += obstacles
@@ -105,7 +108,9 @@ class Loops:
                 self._idle[event.anchor] = kind
                 if kind:
                     related = ((at, "what follows it"),) if at else ()
-                    self.obstacles.append(Obstacle(kind, event.anchor, detail, related))
+                    source = self.source(event)
+                    loops: list[str | None] = [loop for loop, models in self._models.items() if source & models]
+                    self.obstacles += [Obstacle(kind, event.anchor, detail, related, loop) for loop in loops or [None]]
 
     def why_idle(self, event: Event) -> tuple[str, str, Anchor | None]:
         """The rule that refuses a backward without a step ("" if it takes no part in training)."""
@@ -118,11 +123,25 @@ class Loops:
         for later in after:
             if later.kind == "grad_read" and updates_in_place(later) and not self.attacks(event, later):
                 return "manual-update", "", later.anchor
-        if any(later.kind == "zero_grad" and later.values for later in after):
-            return "", "", None
-        if any(later.kind == "grad_read" and later.detail == "other" for later in after):
+        cleared = any(later.kind == "zero_grad" and later.values for later in after)
+        looked_at = any(later.kind == "grad_read" and later.detail == "other" for later in after)
+        if (cleared or looked_at) and not self.awaited(event):
             return "", "", None
         return "backward-without-step", "", None
+
+    def awaited(self, event: Event) -> bool:
+        """Whether some step, that no backward in view feeds, could take the gradients of a backward."""
+        source = self.source(event)
+        for step in self.unfed:
+            for optimizer in step.values:
+                trained = self.entities.trained(optimizer)
+                if not source or not trained or source & trained:
+                    return True
+        return False
+
+    def source(self, event: Event) -> frozenset[Value]:
+        """The modules that the loss of a backward comes from, as far as that is known."""
+        return self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
 
     @staticmethod
     def trained_by_hand(read: Event) -> bool:
@@ -131,20 +150,24 @@ class Loops:
 
     def attacks(self, event: Event, read: Event) -> bool:
         """Whether an update in place changes the input of a model that an optimizer trains elsewhere."""
-        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
-        return read.detail != "parameter" and bool(source & self.trace.classify.trained)
+        return read.detail != "parameter" and bool(self.source(event) & self.trace.classify.trained)
 
     def unfed_steps(self) -> None:
         """Steps that consume no backward in view."""
-        fed = {s.anchor for e in self.trace.events if e.kind == "backward" for s in e.feeds.values()}
-        steps = {e.anchor: e for e in self.trace.events if e.kind == "step"}
         loops = {e for b in self.trace.events if b.kind == "backward" for e in b.feeds}
-        for anchor, event in steps.items():
-            if anchor not in fed and anchor not in self._loop_of and not (frozenset(event.values) & loops):
-                self.obstacles.append(Obstacle("step-without-backward", anchor, ""))
+        for event in self.unfed:
+            if event.anchor not in self._loop_of and not (frozenset(event.values) & loops):
+                self.obstacles.append(Obstacle("step-without-backward", event.anchor, ""))
         for event in self.trace.events:
             if event.kind == "unknown_step" and event.anchor not in self._loop_of:
                 self.obstacles.append(Obstacle("unresolved-optimizer", event.anchor, event.detail))
+
+    @cached_property
+    def unfed(self) -> tuple[Event, ...]:
+        """Steps at places where none consumes a backward in view, one a place."""
+        fed = {s.anchor for e in self.trace.events if e.kind == "backward" for s in e.feeds.values()}
+        steps = {e.anchor: e for e in self.trace.events if e.kind == "step"}
+        return tuple(event for anchor, event in steps.items() if anchor not in fed)
 
     def sites(self) -> tuple[Site, ...]:
         """The ledger's sites, each place once, in the order of the text."""
