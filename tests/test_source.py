@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-import os
 import pickle
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, decode_source, explain_syntax_error, read_source, split_lines
+from tests.nobody import as_nobody, needs_user_ids, open_to_all
 
 
 def explain(text: str, running: tuple[int, int] = (3, 10)) -> UnreadableSource:
@@ -94,26 +94,14 @@ def test_a_notebook_is_refused_for_now(tmp_path: Path) -> None:
         read_source(path, "train.ipynb")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to give up the superuser's rights")
+@needs_user_ids
 def test_a_file_without_read_permission_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret.py"
     path.write_text("x = 1\n")
     path.chmod(0)
-    # A child can give up root's right to read everything; its exit status carries the verdict.
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if os.getuid() == 0:
-                os.setuid(65534)
-            read_source(path, "secret.py")
-        except UnreadableSource as problem:
-            verdict = 0 if problem.code == "AMP001" and "may not be read" in problem.message else 2
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    open_to_all(tmp_path)
+    with as_nobody(), pytest.raises(UnreadableSource, match="AMP001 may not be read: Permission denied"):
+        read_source(path, "secret.py")
 
 
 @pytest.mark.parametrize(

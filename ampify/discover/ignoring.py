@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ def ignoring_above(folder: Path) -> Ignoring:
 
     A folder that they ignore as a whole was named by the user all the same: then they are not asked any further.
     """
-    top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    # Not `Path.exists`: that raises inside a folder that may not be entered.
+    top = next((place for place in (folder, *folder.parents) if os.path.exists(place / ".git")), None)  # noqa: PTH110
     if top is None:
         return Ignoring()
     excluded = _layer(top, top / ".git" / "info" / "exclude")

@@ -162,8 +162,7 @@ def _modules_of(source: bytes, names: bytes) -> Iterator[Module]:
     name = dotted.lstrip(".")
     level = len(dotted) - len(name)
     parts = tuple(name.split(".")) if name else ()
-    if level or parts:
-        yield (level, parts)
+    yield (level, parts)
     yield from ((level, (*parts, child)) for child in imported if child != "*")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ampify.gate.names import name_trouble
 from ampify.gate.text import text_trouble
 from ampify.model.edit import Edit
 from ampify.model.source import SourceFile
+
+_Result = TypeVar("_Result")
 
 
 def check(before: SourceFile, after: str, edits: Sequence[Edit]) -> str | None:
@@ -36,29 +39,26 @@ def check(before: SourceFile, after: str, edits: Sequence[Edit]) -> str | None:
 
 def _parsed(text: str) -> ast.Module | str:
     """The module, or why there is none."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return f"{type(error).__name__}: {error}"
+    return _attempted(lambda: ast.parse(text))
 
 
 def _compiler_trouble(before: str, after: str) -> str | None:
     """What the compiler, stricter than the parser, has against `after` and had not against `before`."""
-    found = _compile_error(after)
-    return f"the result does not compile: {found}" if found and not _compile_error(before) else None
+    found = _attempted(lambda: _compile(after))
+    return f"the result does not compile: {found}" if found and not _attempted(lambda: _compile(before)) else None
 
 
-def _compile_error(text: str) -> str | None:
+def _compile(text: str) -> None:
+    compile(text, "<rewritten>", "exec", dont_inherit=True)
+
+
+def _attempted(read: Callable[[], _Result]) -> _Result | str:
+    """What `read` returns, or what Python has against the text that it reads."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<rewritten>", "exec", dont_inherit=True)
+            return read()
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
-    return None

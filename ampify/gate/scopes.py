@@ -244,7 +244,7 @@ class _Reader(ast.NodeVisitor):
 
     def _type_parameters(self, node: ast.AST) -> None:
         for parameter in getattr(node, "type_params", ()):
-            self.scope.bind(parameter.name, ("type parameter",))
+            self.scope.bind(parameter.name, ("type parameter",))  # pragma: no cover (from Python 3.12 on)
 
     def _bind(self, target: ast.expr, meaning: Meaning, value: ast.expr | None = None) -> None:
         """Binds the names of an assignment's target; parts of it that are no names are only read."""

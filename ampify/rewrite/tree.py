@@ -35,11 +35,6 @@ class Tree:
         """Where `node` stands."""
         return self.spans[node]
 
-    def code(self, node: cst.CSTNode) -> str:
-        """The text of `node`."""
-        start, end = self.spans[node]
-        return self.text[start:end]
-
     def offset(self, line: int, column: int) -> int:
         """The offset of a 1-based line and 0-based column; raises RewriteFailed if the text has no such place."""
         if not 1 <= line <= len(self.line_starts):
