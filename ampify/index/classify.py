@@ -34,6 +34,7 @@ NAMES = (
         script convert_sync_batchnorm convert_syncbn_model""".split()
     )
     | catalog.CLIPS
+    | catalog.GRADIENT_HOOKS
     | catalog.DEVICE_METHODS
 )
 # Words in the name of a receiver that tell its `step` is no optimizer's.
@@ -252,6 +253,12 @@ class Classifier:
         elif isinstance(node.func, f.Attribute) and not inside:
             foreign = self._foreign(node, receivers)
             yield self._event("backward", node, frame, tuple(receivers), "foreign" if foreign else "method")
+        elif isinstance(node.func, f.Attribute) and node.args:
+            yield self._event("backward_call", node, frame)
+
+    def _hook(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
+        if not inside:
+            yield self._event("hook", node, frame, tuple(receivers))
 
     def _foreign(self, node: f.Call, receivers: Values) -> bool:
         """Whether `x.backward(...)` is some object's own idea of a backward, not a tensor's."""

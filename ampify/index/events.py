@@ -11,12 +11,14 @@ from ampify.model.anchor import Anchor
 
 EventKind: TypeAlias = Literal[
     "backward",
+    "backward_call",
     "step",
     "unknown_step",
     "zero_grad",
     "clip",
     "grad_read",
     "autograd_grad",
+    "hook",
     "build",
     "move",
     "wrap",

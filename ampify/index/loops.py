@@ -20,6 +20,8 @@ from ampify.model.site import Site, SiteKind
 
 SITES: dict[str, SiteKind] = {
     "backward": "backward",
+    # A method of the project's own: what counts is the backward inside it.
+    "backward_call": "backward",
     "step": "step",
     "unknown_step": "step",
     "zero_grad": "zero_grad",
@@ -90,7 +92,9 @@ class Loops:
                     belongs = bool(live) and any(e.anchor in places for e in event.latest)
                 case "unknown_step" | "autograd_grad":
                     belongs = running or bool(live)
-                case "cross_entropy":
+                case "backward_call":
+                    belongs = event.root in roots
+                case "cross_entropy" | "hook":
                     belongs = event.root in roots
                 case "half" | "double":
                     belongs = event.root in roots and (bool(acts & models) or event.kind == "half")
