@@ -80,8 +80,9 @@ class Calls:
         return positional, keywords
 
     def spread(self, values: Values) -> int:
-        sizes = [len(self.flow.store.fields(v)) for v in values if isinstance(v, Container)]
-        return min(max(sizes, default=1), 20)
+        """How many arguments a starred value stands for: as many as its last known element asks for."""
+        fields = [name[1:-1] for v in values if isinstance(v, Container) for name in self.flow.store.fields(v)]
+        return min(max((int(name) + 1 for name in fields if name.isdecimal()), default=1), 20)
 
     def apply(
         self,

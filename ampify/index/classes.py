@@ -67,7 +67,7 @@ class Classes:
         return tuple(found)
 
     def order(self, cls: ClassValue) -> tuple[Value, ...]:
-        """The class and all it derives from, depth first: near enough to Python's order for one method name."""
+        """The class and all it derives from: depth first, and what several derive from after all of these."""
         known = self._orders.get(cls)
         if known is not None:
             return known
@@ -78,13 +78,10 @@ class Classes:
         return order
 
     def _order(self, cls: ClassValue, depth: int) -> tuple[Value, ...]:
-        found: dict[Value, None] = {cls: None}
+        found: list[Value] = [cls]
         for base in self.bases(cls) if depth else ():
-            if isinstance(base, ClassValue):
-                found.update(dict.fromkeys(self._order(base, depth - 1)))
-            else:
-                found[base] = None
-        return tuple(found)
+            found += self._order(base, depth - 1) if isinstance(base, ClassValue) else [base]
+        return tuple(dict.fromkeys(reversed(found)))[::-1]
 
     def external_bases(self, cls: ClassValue) -> tuple[str, ...]:
         """Dotted names of the external classes a class derives from."""
@@ -160,7 +157,7 @@ class Classes:
             case ClassValue():
                 return self.class_member(owner, name, None)
             case Super():
-                after = [c for c in self.order(owner.cls) if c is not owner.cls]
+                after = self.after(owner)
                 return self.inherited(after, name, owner.receiver) or (
                     flow.one(Method, owner.receiver, f"super.{name}") if called else NOTHING
                 )
@@ -173,6 +170,15 @@ class Classes:
             case Parameters():
                 return flow.one(Method, owner, name) if called else frozenset((owner,))
         return self.outside_member(owner, name, called)
+
+    def after(self, owner: Super) -> list[Value]:
+        """The classes that `super()` looks into: those that follow its class in the order of the receiver's."""
+        receiver = owner.receiver
+        cls = receiver.cls if isinstance(receiver, Instance) else receiver
+        order = self.order(cls) if isinstance(cls, ClassValue) else ()
+        if owner.cls not in order:
+            order = self.order(owner.cls)
+        return list(order[order.index(owner.cls) + 1 :])
 
     def module_member(self, owner: ModuleValue, name: str) -> Values:
         frame = self.flow.module_frame(owner.path)
