@@ -76,6 +76,11 @@ BINARY_CROSS_ENTROPY = frozenset({"torch.nn.functional.binary_cross_entropy"})
 BCE_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.modules.loss.BCELoss"})
 GRADIENT_FUNCTIONS = frozenset({"torch.autograd.grad"})
 BACKWARD_FUNCTIONS = frozenset({"torch.autograd.backward"})
+# Methods of tensors and modules that have a function called with gradients during the backward.
+GRADIENT_HOOKS = frozenset(
+    """register_hook register_post_accumulate_grad_hook register_backward_hook register_full_backward_hook
+    register_full_backward_pre_hook""".split()
+)
 
 PARAMETER_METHODS = frozenset(
     {"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"}
@@ -121,10 +126,14 @@ CANONICAL = (
     ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
 )
 # A module whose class uses none of these words neither trains nor loses in its own code: it need not be looked into.
-TRAINING_WORDS = frozenset(
-    """backward step zero_grad grad autograd optim optimizer optimizers optimiser BCELoss binary_cross_entropy half
+TRAINING_WORDS = (
+    frozenset(
+        """backward step zero_grad grad autograd optim optimizer optimizers optimiser BCELoss binary_cross_entropy half
     double state_dict load_state_dict clip_grad_norm_ clip_grad_norm clip_grad_value_""".split()
-) | {name for name in TORCH_OPTIMIZERS if len(name) > 2}
+    )
+    | GRADIENT_HOOKS
+    | {name for name in TORCH_OPTIMIZERS if len(name) > 2}
+)
 # Functions that hand another function its arguments, by position of the function and of the argument tuple.
 SPAWNERS = {
     "torch.multiprocessing.spawn": ("fn", "args", 1),

@@ -253,6 +253,8 @@ class Classifier:
         elif isinstance(node.func, f.Attribute) and not inside:
             foreign = self._foreign(node, receivers)
             yield self._event("backward", node, frame, tuple(receivers), "foreign" if foreign else "method")
+        if any(name == "create_graph" and not is_false(value) for name, value in node.keywords):
+            yield self._event("autograd_grad", node, frame)
         elif isinstance(node.func, f.Attribute) and node.args:
             yield self._event("backward_call", node, frame)
 
@@ -385,6 +387,11 @@ def is_none(expr: f.Expr) -> bool:
     return isinstance(expr, f.Constant) and expr.value is None
 
 
+def is_false(expr: f.Expr) -> bool:
+    """Whether an expression is the constant False."""
+    return isinstance(expr, f.Constant) and expr.value is False
+
+
 def trail(values: Values) -> str:
     """Where the trail of an unknown value ends, in words."""
     for value in values:
@@ -406,5 +413,6 @@ HANDLERS = {
     "state_dict": Classifier._state_dict,
     "load_state_dict": Classifier._load_state_dict,
     **dict.fromkeys(catalog.CLIPS, Classifier._clip),
+    **dict.fromkeys(catalog.GRADIENT_HOOKS, Classifier._hook),
     **dict.fromkeys((*catalog.DEVICE_METHODS, "half", "bfloat16"), Classifier._move),
 }

@@ -25,6 +25,8 @@ def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
                 yield Obstacle("closure-step", event.anchor, "", loop=loop)
             case "autograd_grad":
                 yield Obstacle("gradient-penalty", event.anchor, "", loop=loop)
+            case "hook":
+                yield Obstacle("gradient-hook", event.anchor, "", loop=loop)
             case "unknown_step":
                 yield Obstacle("unresolved-optimizer", event.anchor, event.detail, loop=loop)
             case "half":

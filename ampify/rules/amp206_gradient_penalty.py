@@ -1,13 +1,15 @@
-"""Gradients are computed by `torch.autograd.grad` inside a training loop.
+"""Gradients are differentiated again, or computed by `torch.autograd.grad`, inside a training loop.
 
 What it does
 ------------
-Refuses a loop that calls `torch.autograd.grad`, as gradient penalties and second derivatives do.
+Refuses a loop that calls `torch.autograd.grad` or a backward with `create_graph`, as gradient penalties and second
+derivatives do.
 
 Why it matters
 --------------
-The gradients it returns are not scaled, so small ones vanish in float16; were the loss scaled, they would have to be
-unscaled before they enter another loss. Where that belongs depends on the mathematics of the loss.
+The gradients of `torch.autograd.grad` are not scaled, so small ones vanish in float16; were the loss scaled, they would
+have to be unscaled before they enter another loss. Those of a backward are unscaled in place, which a second one does
+not bear. Where that belongs depends on the mathematics of the loss.
 
 Before
 ------
@@ -41,10 +43,10 @@ from ampify.rules.refusal import refusals
 
 CODE = "AMP206"
 NAME = "gradient-penalty"
-MESSAGE = "gradients of torch.autograd.grad are neither scaled nor unscaled, and underflow in float16"
-HINT = "keep this loop in float32, or scale the loss given to autograd.grad and divide its result by hand"
+MESSAGE = "these gradients can be neither scaled nor unscaled without changing a loss made of them, or underflow"
+HINT = "keep this loop in float32, or scale what is differentiated and divide the gradients by hand"
 
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
-    """A refusal of every loop that calls torch.autograd.grad."""
+    """A refusal of every loop that calls torch.autograd.grad, or a backward with create_graph."""
     return refusals(project, CODE, NAME, MESSAGE, HINT)
