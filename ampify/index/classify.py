@@ -8,7 +8,7 @@ from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
-from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.syntax import expressions, in_order, is_false, is_none, last_name, statements
 from ampify.index.values import (
     NOTHING,
     Container,
@@ -366,30 +366,6 @@ def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
     for name in (n for statement in facts.imports for n in statement.names):
         if name.attribute in NAMES and name.bound != name.attribute:
             yield name.bound, str(name.attribute)
-
-
-def last_name(expr: f.Expr) -> str:
-    """The last identifier of a dotted expression, "" if it is none."""
-    match expr:
-        case f.Name():
-            return expr.id.partition("@")[0]
-        case f.Attribute():
-            return expr.attr
-        case f.Subscript():
-            return last_name(expr.value)
-        case f.Call():
-            return last_name(expr.func)
-    return ""
-
-
-def is_none(expr: f.Expr) -> bool:
-    """Whether an expression is the constant None."""
-    return isinstance(expr, f.Constant) and expr.value is None
-
-
-def is_false(expr: f.Expr) -> bool:
-    """Whether an expression is the constant False."""
-    return isinstance(expr, f.Constant) and expr.value is False
 
 
 def trail(values: Values) -> str:

@@ -1,4 +1,4 @@
-"""Walks over the expressions and statements of facts."""
+"""Walks over the expressions and statements of facts, and what a single expression says by itself."""
 
 from __future__ import annotations
 
@@ -100,3 +100,27 @@ def path_to(body: tuple[f.Stmt, ...], span: f.Span) -> tuple[tuple[tuple[f.Stmt,
 def inside(inner: f.Span, outer: f.Span) -> bool:
     """Whether one range lies within another."""
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
+
+
+def last_name(expr: f.Expr) -> str:
+    """The last identifier of a dotted expression, "" if it is none."""
+    match expr:
+        case f.Name():
+            return expr.id.partition("@")[0]
+        case f.Attribute():
+            return expr.attr
+        case f.Subscript():
+            return last_name(expr.value)
+        case f.Call():
+            return last_name(expr.func)
+    return ""
+
+
+def is_none(expr: f.Expr) -> bool:
+    """Whether an expression is the constant None."""
+    return isinstance(expr, f.Constant) and expr.value is None
+
+
+def is_false(expr: f.Expr) -> bool:
+    """Whether an expression is the constant False."""
+    return isinstance(expr, f.Constant) and expr.value is False
