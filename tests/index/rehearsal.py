@@ -1,7 +1,8 @@
-"""Runs the script of a case as it stands and as it is migrated, each in a fork of this process, under a witness."""
+"""Runs the script of a case as it stands and then as it is migrated, in a fork of this process, under a witness."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import runpy
@@ -9,7 +10,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -18,6 +20,7 @@ import torch._dynamo  # imported by the first optimizer that is built; here it i
 from tests.index.witness import Witness
 
 TIME_LIMIT = 30
+RESULT = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +33,48 @@ class Rehearsal:
     failure: str
 
 
-def rehearse(files: Mapping[str, str], script: str, folder: Path) -> Rehearsal:
-    """Runs `script` of a project of these texts, in `folder`, at O0: what it computes is what it computed before."""
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text.encode())
+def rehearse(before: Mapping[str, str], after: Mapping[str, str], script: str, folder: Path) -> list[Rehearsal]:
+    """Runs `script` of both texts of a project in folders of `folder`, at O0: it is to compute the same."""
+    for name, files in (("before", before), ("after", after)):
+        for path, text in files.items():
+            target = folder / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text.encode())
     child = os.fork()
     if child == 0:
-        os._exit(_play(folder, script))
+        _play_both(script, folder)
     os.waitpid(child, 0)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    printed = (folder / "printed.txt").read_text(encoding="utf-8")
-    places = tuple((path, line) for path, line in report["consumed"])
-    return Rehearsal(printed, places, tuple(report["wrong"]), report["failure"])
+    return [
+        Rehearsal(run["printed"], tuple(map(tuple, run["consumed"])), tuple(run["wrong"]), run["failure"])
+        for run in json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    ]
 
 
-def _play(folder: Path, script: str) -> int:
-    """In the fork: runs the script and leaves what was seen in files."""
-    signal.alarm(TIME_LIMIT)
+def _play_both(script: str, folder: Path) -> None:
+    """In the fork: what came of both runs goes into a file."""
+    try:
+        signal.alarm(TIME_LIMIT)
+        os.environ["AMPIFY_OPT_LEVEL"] = "O0"
+        runs = [_play(script, folder / name) for name in ("before", "after")]
+        (folder / RESULT).write_text(json.dumps([asdict(run) for run in runs]), encoding="utf-8")
+    finally:
+        os._exit(0)
+
+
+def _play(script: str, folder: Path) -> Rehearsal:
+    """Runs a script as `python script` would in its folder, with modules of its own."""
     os.chdir(folder)
-    os.environ["AMPIFY_OPT_LEVEL"] = "O0"
-    output = os.open("printed.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(output, 1)
-    errors = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(errors, 2)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    modules, path, argv = dict(sys.modules), list(sys.path), sys.argv
     sys.argv = [script]
     sys.path.insert(0, str((folder / script).parent))
     torch.manual_seed(0)
-    witness = Witness(folder)
-    witness.install()
-    failure = ""
-    try:
-        runpy.run_path(str(folder / script), run_name="__main__")
-    except BaseException:  # noqa: BLE001 - whatever the script raises is for the test to show
-        failure = traceback.format_exc()
-    sys.stdout.flush()
-    report = {"consumed": sorted(witness.consumed), "wrong": list(witness.wrong), "failure": failure}
-    Path("report.json").write_text(json.dumps(report), encoding="utf-8")
-    return 0
+    printed, failure = io.StringIO(), ""
+    with Witness(folder).installed() as witness, redirect_stdout(printed), redirect_stderr(io.StringIO()):
+        try:
+            runpy.run_path(str(folder / script), run_name="__main__")
+        except BaseException:  # noqa: BLE001 - whatever the script raises is for the test to show
+            failure = traceback.format_exc()
+    for name in sys.modules.keys() - modules.keys():
+        del sys.modules[name]
+    sys.path[:], sys.argv = path, argv
+    return Rehearsal(printed.getvalue(), tuple(sorted(witness.consumed)), tuple(witness.wrong), failure)

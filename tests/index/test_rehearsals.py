@@ -36,10 +36,10 @@ def migrated(case: Case) -> tuple[dict[str, str], set[tuple[str, int]]]:
 def test_the_migrated_script_trains_as_the_original_does(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     texts, idle = migrated(case)
-    before = rehearse({source.path: source.text for source in case.sources}, case.script, tmp_path / "before")
+    original = {source.path: source.text for source in case.sources}
+    before, after = rehearse(original, texts, case.script, tmp_path)
     assert before.failure == ""
     assert idle.isdisjoint(before.consumed)
-    after = rehearse(texts, case.script, tmp_path / "after")
     assert after.failure == ""
     assert after.wrong == ()
     assert after.printed == before.printed

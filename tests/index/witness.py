@@ -1,6 +1,6 @@
 """Watches a script train, and tells which steps consume what no `amp` call promised them.
 
-Installed in a process of its own before the script runs. It sees real backward passes and real steps of torch: which
+It sees real backward passes and real steps of torch: which
 parameters a pass gave gradients, and which optimizer used them; `amp.initialize` and `amp.scale_loss` do their work and
 are listened to.
 """
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from ampify_runtime import amp
@@ -41,13 +42,20 @@ class Witness:
     _given: list[tuple[Optimizer, ...]] = field(default_factory=list)
     _running: Pass | None = None
 
-    def install(self) -> None:
-        """Starts to watch; lasts as long as the process."""
-        torch.autograd.backward = self._watched(torch.autograd.backward)
-        Optimizer.add_param_group = self._watching(Optimizer.add_param_group)  # type: ignore[method-assign]
-        register_optimizer_step_pre_hook(self._stepping)
-        amp.initialize = self._initializing(amp.initialize)
-        amp.scale_loss = self._scaling(amp.scale_loss)
+    @contextmanager
+    def installed(self) -> Iterator[Witness]:
+        """Watches for the time of a block."""
+        hook = register_optimizer_step_pre_hook(self._stepping)
+        try:
+            with (
+                patch.object(torch.autograd, "backward", self._watched(torch.autograd.backward)),
+                patch.object(Optimizer, "add_param_group", self._watching(Optimizer.add_param_group)),
+                patch.object(amp, "initialize", self._initializing(amp.initialize)),
+                patch.object(amp, "scale_loss", self._scaling(amp.scale_loss)),
+            ):
+                yield self
+        finally:
+            hook.remove()
 
     def place(self) -> Place:
         """The innermost line of the script, as its file is called in the project."""
