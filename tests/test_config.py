@@ -108,6 +108,12 @@ def test_no_paths_in_common_means_no_presets(tmp_path: Path) -> None:
     assert read_options({"jobs": 2}, [], None, CODES).settings.jobs == 2
 
 
+def test_a_link_to_itself_is_looked_for_in_its_folder(tmp_path: Path) -> None:
+    preset(tmp_path, "jobs = 3")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    assert read_options({}, [tmp_path / "loop.py"], None, CODES).settings.jobs == 3
+
+
 def test_an_explicit_file_is_read_whatever_its_name(tmp_path: Path) -> None:
     preset(tmp_path, "jobs = 4")
     (tmp_path / "mine.toml").write_text('[tool.ampify]\nopt-level = "O0"\n', encoding="utf-8")

@@ -328,6 +328,12 @@ def test_a_module_is_looked_up_near_the_importing_file_first() -> None:
     assert relevant(files) == {"one/train.py", "one/utils.py"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+def test_text_that_no_word_can_be_searched_for_in_may_matter(encoding: str) -> None:
+    mark = "" if encoding in ("utf-16", "utf-32") else "\ufeff"
+    assert relevant({"a.py": f"{mark}loss.backward()\n".encode(encoding), "b.py": b"x = 1\n"}) == {"a.py"}
+
+
 def test_a_module_elsewhere_is_found_by_the_end_of_its_path() -> None:
     files = {
         "scripts/run.py": b"from engine.loop import train\n",

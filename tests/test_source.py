@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import os
 import pickle
 from pathlib import Path
 
@@ -85,6 +86,13 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "gone.py", tmp_path):
         with pytest.raises(UnreadableSource, match="AMP001 cannot be read"):
             read_source(path, path.name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    with pytest.raises(UnreadableSource, match="named pipe"):
+        read_source(tmp_path / "pipe.py", "pipe.py")
 
 
 def test_a_notebook_is_refused_for_now(tmp_path: Path) -> None:

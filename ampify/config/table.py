@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from os.path import commonpath
+from os.path import commonpath, realpath
 from pathlib import Path
 
 from ampify.config.options import InvalidOption, Value, read_value, require_known
@@ -33,7 +33,8 @@ def load_table(explicit: Path | None, paths: Iterable[Path]) -> dict[str, Value]
 
 def folders_upward(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The common folder of `paths` and all the folders above it, nearest first; none if they have nothing in common."""
-    folders = [path if path.is_dir() else path.parent for path in (path.resolve() for path in paths)]
+    # `Path.resolve` raises on a loop of links; what is wrong with a path is for others to say.
+    folders = [path if path.is_dir() else path.parent for path in (Path(realpath(path)) for path in paths)]
     try:
         common = Path(commonpath(folders))
     except ValueError:  # no paths, or paths on different drives

@@ -6,6 +6,7 @@ taking it.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final
@@ -36,6 +37,8 @@ _SEEDS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
     (b"deepspeed", re.compile(rb"\bdeepspeed\b")),
     (b"fastai", re.compile(rb"\bfastai\b")),
 )
+# No word can be searched for in such text: it may hold any.
+_WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 # How many bytes around a word its pattern gets to see.
 _CONTEXT: Final = 24
 
@@ -63,7 +66,9 @@ def relevant(files: Mapping[str, bytes]) -> set[str]:
 
 
 def _is_seed(content: bytes) -> bool:
-    return any(word in content and _fits(content, word, pattern) for word, pattern in _SEEDS)
+    return content.startswith(_WIDE) or any(
+        word in content and _fits(content, word, pattern) for word, pattern in _SEEDS
+    )
 
 
 def _fits(content: bytes, word: bytes, pattern: re.Pattern[bytes]) -> bool:

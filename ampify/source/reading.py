@@ -30,6 +30,9 @@ def read_source(path: Path, display: str) -> SourceFile:
 
 def read_bytes(path: Path) -> bytes:
     """The content of the file at `path`; raises UnreadableSource instead of OSError."""
+    if path.is_fifo():  # reading would wait for a writer, and writing would put a file in its place
+        hint = "give its content to ampify on standard input, as `ampify -`"
+        raise UnreadableSource(NOT_READABLE, "is a named pipe, not a file", hint)
     try:
         return path.read_bytes()
     except PermissionError as error:
