@@ -37,6 +37,7 @@ TELLING = {
     "AMP211": "loss.backward() if step else None",
     "AMP212": "optimizer.step()",
     "AMP213": "loss.backward()",
+    "AMP215": "parameter.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))",
     "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
