@@ -220,7 +220,7 @@ def _migrate_paths(paths: tuple[Path, ...], options: Options, *, write: bool, ch
     # A run makes millions of small objects, nearly all of them trees: looking for cycles among them so often would
     # cost a third of its time. The process ends soon after.
     gc.set_threshold(1_000_000, 20, 20)
-    report = pipeline.run(paths, options.settings)
+    report = pipeline.run(paths, options.settings, prove=write or not check)
     if write:
         report = pipeline.write(report, options.settings)
     if options.format == "json":

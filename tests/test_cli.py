@@ -604,7 +604,7 @@ cli.main(["-"])
 
 
 def test_a_failure_of_ampify_gets_one_line_and_its_place_with_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("broken\nin two lines")
 
     write({"train.py": TRAIN})

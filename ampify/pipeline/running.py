@@ -18,13 +18,15 @@ from ampify.plan.silence import asks_to_be_skipped, read_comments
 STDIN = "<stdin>"
 
 
-def run(paths: Sequence[Path], settings: Settings) -> Report:
+def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Report:
     """What a run over `paths` finds and would write; writes nothing.
+
+    `prove` asks that a second run over the result would change nothing: needed where the result is shown or written.
 
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
-    report = _migrate(reading, settings)
+    report = _migrate(reading, settings, prove=prove)
     if not any(loop.state == "migrated" for loop in report.loops):
         return report
     bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
@@ -39,9 +41,9 @@ def run_text(raw: bytes, settings: Settings) -> Report:
     return _migrate(read_text(raw, STDIN), settings)
 
 
-def _migrate(reading: Reading, settings: Settings) -> Report:
+def _migrate(reading: Reading, settings: Settings, *, prove: bool = True) -> Report:
     project = build_project(tuple(reading.sources.values()), settings)
-    settled = settle(project, reading.sources, settings)
+    settled = settle(project, reading.sources, settings, prove=prove)
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
     unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))
