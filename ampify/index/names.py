@@ -107,7 +107,8 @@ class Names:
                         text=held.text,
                         values=found,
                         covers=found if exact else self.single(found, place),
-                        rank=rank + 1000 * depth + 1000 * (depth > 0),
+                        # A name from outside the function last: it may mean something else by the time of a later call.
+                        rank=rank + 1000 * depth + 1000 * (depth > 0) + 5000 * (held.through[0][0] is not place.frame),
                         optional=any(isinstance(v, NoneValue) for v in held.values),
                         container=container,
                         certain=all(self.moments.certain(owner, name, place) for owner, name in held.through),
