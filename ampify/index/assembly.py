@@ -13,7 +13,6 @@ from ampify.index.flags import Flags
 from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
 from ampify.index.moments import Spot
-from ampify.index.names import Names
 from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
 from ampify.index.syntax import in_order, path_to
@@ -33,8 +32,8 @@ class Assembly:
         self.flow = flow
         self.trace = trace
         self.entities = trace.classify.entities
-        self.steps = by_value(trace.events, "step")
-        self.names = Names(flow, self.entities, by_value(trace.events, "build"))
+        self.steps = steps_of(trace.events)
+        self.names = trace.names
         self.placing = Placing(flow, self.names)
         self.states = States(flow)
         self.clips = Clips(flow, self.entities, self.names)
@@ -359,11 +358,11 @@ def together(events: list[Event]) -> list[list[Event]]:
     return list(parts.values())
 
 
-def by_value(events: Iterable[Event], kind: str) -> dict[Value, list[Event]]:
-    """The events of a kind that act on each value."""
+def steps_of(events: Iterable[Event]) -> dict[Value, list[Event]]:
+    """The steps of each optimizer."""
     found: dict[Value, list[Event]] = {}
     for event in events:
-        for value in event.values if event.kind == kind else ():
+        for value in event.values if event.kind == "step" else ():
             found.setdefault(value, []).append(event)
     return found
 

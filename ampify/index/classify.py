@@ -313,7 +313,7 @@ class Classifier:
         if inside:
             return
         optimizers = set(self.entities.optimizers(receivers))
-        modules = self.entities.modules(receivers)
+        modules = frozenset(m for r in receivers for m in self.entities.unwrapped(r))
         for optimizer in self._optimizers:
             trained = self.entities.trained(optimizer)
             if trained and trained <= modules:

@@ -127,7 +127,15 @@ class Names:
         frames = {place.frame, *place.running, *around(place.frame)}
         keys = ((owner, name) for owner, name in self.flow.store.holders(found) if name not in INTERNAL)
         living = (key for key in keys if not isinstance(key[0], Frame) or key[0] in frames)
-        return any(NOTHING < self.moments.values(*key, place) & found < found for key in living)
+        return any(NOTHING < held & found < found for key in living for held in self.pieces(*key, place))
+
+    def pieces(self, owner: Value, name: str, place: Spot) -> list[Values]:
+        """What a name may hold at a place; for the elements of a list, what each write puts there."""
+        if name != "[*]":
+            return [self.moments.values(owner, name, place)]
+        writes = self.flow.store.writes(owner, name)
+        given = self.flow.store.read(owner, name, None).difference(*writes.values())
+        return [*writes.values(), *(frozenset((value,)) for value in given)]
 
     def several(self, value: Value, place: Spot) -> bool:
         """Whether more than one object may be meant by a value, as seen from a place: it is built in a loop that the

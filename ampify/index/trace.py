@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ampify.index.classify import Classifier
+from ampify.index.clearing import Clearing
 from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
+from ampify.index.names import Names
 from ampify.index.syntax import in_order
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
@@ -45,23 +47,19 @@ class Pending:
         """Backward events whose gradients a step of this optimizer would consume."""
         return tuple(event for event, cleared in self.cleared if optimizer not in cleared)
 
-    def join(self, other: Pending | None) -> Pending:
-        """Where two paths meet: what is pending on one is pending, and cleared only if it is on both."""
-        if other is None or other is self:
-            return self
-        mine = dict(self.cleared)
-        for event, cleared in other.cleared:
-            mine[event] = mine[event] & cleared if event in mine else cleared
-        return Pending(tuple(sorted(mine.items(), key=lambda pair: pair[0].number)), self.latest | other.latest)
-
 
 def join(states: Iterable[Pending | None]) -> Pending | None:
-    """Joins the states of paths that are reached; None if none is."""
-    result: Pending | None = None
-    for state in states:
-        if state is not None:
-            result = state.join(result)
-    return result
+    """Where paths meet: what is pending on one is pending, and cleared only if it is on all that have it; None if no
+    path is reached."""
+    reached = list({id(state): state for state in states if state is not None}.values())
+    if len(reached) < 2:
+        return reached[0] if reached else None
+    merged: dict[Event, frozenset[Value]] = {}
+    for state in reached:
+        for event, cleared in state.cleared:
+            merged[event] = merged[event] & cleared if event in merged else cleared
+    pairs = tuple(sorted(merged.items(), key=lambda pair: pair[0].number))
+    return Pending(pairs, frozenset().union(*(state.latest for state in reached)))
 
 
 @dataclass(slots=True)
@@ -72,6 +70,16 @@ class _Exits:
     continues: list[Pending | None] = field(default_factory=list)
     returns: list[Pending | None] = field(default_factory=list)
 
+    def all(self) -> list[Pending | None]:
+        """The states at all jumps."""
+        return [*self.breaks, *self.continues, *self.returns]
+
+    def extend(self, inner: _Exits, instead: list[Pending | None]) -> None:
+        """Takes over the jumps of an inner block; `instead` is what their states become on the way, if anything."""
+        self.breaks += (instead or inner.breaks) if inner.breaks else []
+        self.continues += (instead or inner.continues) if inner.continues else []
+        self.returns += (instead or inner.returns) if inner.returns else []
+
 
 class Trace:
     """All events of a project's runs, in order."""
@@ -80,10 +88,14 @@ class Trace:
         self.flow = flow
         self.classify = Classifier(flow)
         self.events: list[Event] = []
+        self.builds: dict[Value, list[Event]] = {}
+        self.names = Names(flow, self.classify.entities, self.builds)
+        self.clearing = Clearing(flow, self.names)
         self.visited: set[Frame] = set()
         self.stack: list[tuple[Frame, f.Stmt]] = []
         self.loops: list[tuple[Frame, f.Span]] = []
         self.scaled: list[frozenset[str]] = []
+        self.raised: list[list[Pending]] = []
         self.backwards: dict[tuple[Frame, Anchor], Event] = {}
         self.root = 0
         self.visits = 0
@@ -151,11 +163,7 @@ class Trace:
             case f.With():
                 return self.with_(statement, frame, state, exits)
             case f.Try():
-                body = self.block(statement.body, frame, state, exits)
-                before = join([state, body])
-                handled = [self.block(h, frame, before, exits) for h in statement.handlers]
-                done = join([self.block(statement.orelse, frame, body, exits), *handled])
-                return self.block(statement.final, frame, done or before, exits) if statement.final else done
+                return self.attempt(statement, frame, state, exits)
             case f.Define():
                 state = self.expressions(statement.decorators, frame, state)
                 scope = self.flow.files[frame.path].scopes[statement.scope]
@@ -193,6 +201,22 @@ class Trace:
         after = self.block(statement.orelse, frame, after, exits)
         return join([after, *inner.breaks])
 
+    def attempt(self, statement: f.Try, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
+        """A handler, and what comes finally, may follow any event of the body; the latter follows jumps as well."""
+        inner = _Exits()
+        self.raised.append([state])
+        body = self.block(statement.body, frame, state, inner)
+        failed = join(self.raised.pop())
+        handled = [self.block(h, frame, failed, inner) for h in statement.handlers]
+        done = join([self.block(statement.orelse, frame, body, inner), *handled])
+        if not statement.final:
+            exits.extend(inner, [])
+            return done
+        self.block(statement.final, frame, failed, exits)
+        end = self.block(statement.final, frame, join([done, *inner.all()]), exits)
+        exits.extend(inner, [end])
+        return end if done is not None else None
+
     def with_(self, statement: f.With, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
         names: set[str] = set()
         for context, target in statement.items:
@@ -226,6 +250,9 @@ class Trace:
         for event in found:
             if event.kind != "step":
                 state = self.emit(replace(event, parents=parents), frame, state)
+                for states in self.raised:
+                    if states[-1] is not state:
+                        states.append(state)
         if isinstance(node, f.Call):
             state = self.calls(node, frame, state, inside_step=bool(closing))
         for event in closing:
@@ -253,7 +280,10 @@ class Trace:
         self.events.append(event)
         if event.kind == "backward":
             return state.with_backward(self.backwards.setdefault((frame, event.anchor), event))
-        if event.kind == "zero_grad":
+        if event.kind == "build":
+            for value in event.values:
+                self.builds.setdefault(value, []).append(event)
+        if event.kind == "zero_grad" and self.clearing.sure(event):
             return state.without(frozenset(event.values))
         if event.kind == "step":
             for optimizer in event.values:
