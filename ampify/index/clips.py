@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
-from ampify.index.values import Container, Parameters, Value, Values
+from ampify.index.store import Write
+from ampify.index.syntax import in_order, path_to
+from ampify.index.values import NOTHING, Container, Frame, Instance, Parameters, Value, Values
 from ampify.model import facts as f
 from ampify.model.project import ClipCall
 
@@ -24,9 +27,11 @@ class Clips:
         """A clip, with the optimizer that holds just the parameters it clips, if one can be named."""
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
-        clipped = self.whole(frozenset(event.values))
+        spot = Spot.of(event)
+        partial = self.partial(event.node.args[0], event.frame, spot)
+        clipped = frozenset() if partial else self.whole(frozenset(event.values))
         same = frozenset(o for o in optimizers if clipped and self.held(o) == clipped)
-        named = self.names.cover(Spot.of(event), same, self.names.optimizers) if same else None
+        named = self.names.cover(spot, same, self.names.optimizers) if same else None
         text = named[0].text if named and len(named) == 1 and not named[0].optional else None
         return ClipCall(
             call=event.anchor,
@@ -39,7 +44,54 @@ class Clips:
 
     def held(self, optimizer: Value) -> frozenset[Value]:
         """The modules all of whose parameters an optimizer was given; empty if it may hold only some of them."""
+        made = self.flow.created.get(optimizer) if isinstance(optimizer, Instance) else None
+        if made is not None and any(self.partial(argument, made[0], None) for argument in made[1].args[:1]):
+            return frozenset()
         return self.whole(self.flow.store.read(optimizer, "params", None))
+
+    def partial(self, expr: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write] = frozenset()) -> bool:
+        """Whether an expression picks some parameters, or those of one module at a time: values do not tell a part of
+        what was made elsewhere from the whole."""
+        return any(self.picks(node, frame, spot, seen) for node, _ in in_order(expr))
+
+    def picks(self, node: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write]) -> bool:
+        if not isinstance(node, f.Subscript | f.Attribute | f.Name):
+            return False
+        values = self.flow.evaluate(node, frame)
+        owners = NOTHING if isinstance(node, f.Name) else self.flow.evaluate(node.value, frame)
+        foreign = any(self.foreign(owner) for owner in owners)
+        if isinstance(node, f.Subscript):
+            return foreign or any(isinstance(v, Parameters) for v in values)
+        if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
+            return not self.single(owners, spot)
+        if any(isinstance(v, Instance) for v in values):
+            return foreign and not (isinstance(node, f.Attribute) and node.attr == "module")
+        return foreign or any(self.partial_write(write, seen) for write in self.writes(node, frame, owners))
+
+    def writes(self, node: f.Name | f.Attribute, frame: Frame, owners: Values) -> list[Write]:
+        """The writes to a variable or field."""
+        store = self.flow.store
+        if isinstance(node, f.Name):
+            return list(store.writes(self.flow.home(frame, node.id), node.id))
+        return [write for owner in owners for write in store.writes(self.flow.owner(owner), node.attr)]
+
+    def foreign(self, owner: Value) -> bool:
+        """Whether an object is a module that was made outside the project."""
+        return isinstance(owner, Instance) and owner.cls is None and self.entities.is_module(owner)
+
+    def single(self, owners: Values, spot: Spot | None) -> bool:
+        """Whether an expression means one module."""
+        modules = frozenset(m for owner in owners for m in self.entities.unwrapped(owner))
+        return len(modules) < 2 and (spot is None or self.names.single(modules, spot) == modules)
+
+    def partial_write(self, write: Write, seen: frozenset[Write]) -> bool:
+        """Whether a variable or field is given only some parameters."""
+        if write in seen:
+            return False
+        frame, span = write
+        path = path_to(self.flow.scope(frame).body, span)
+        statement = path[-1][0][path[-1][1]] if path else None
+        return isinstance(statement, f.Assign) and self.partial(statement.value, frame, None, seen | {write})
 
     def whole(self, values: Values) -> frozenset[Value]:
         """The modules whose parameters all are among values, as far as that is certain.

@@ -88,11 +88,14 @@ class Names:
         be named there. `paired` stand for the right one of several that are built alike."""
         known = [e for e in self.expressions(place, entity, frozenset(paired)) if e.covers & targets]
         liked = tuple(favoured)
-        plain = [e for e in known if e.certain and (e.container or len(e.values) == 1)]
-        chosen = fewest(plain, targets, liked) or fewest(known, targets, liked)
-        if chosen and len(chosen) > 1 and not all(e.certain for e in chosen):
-            return None
-        return chosen
+        single = [e for e in known if not e.container]
+        plain = [e for e in single if e.certain and len(e.values) == 1]
+        chosen = fewest(plain, targets, liked) or fewest(single, targets, liked)
+        if chosen and (len(chosen) == 1 or all(e.certain for e in chosen)):
+            return chosen
+        # A list does not go into a list.
+        whole = [e for e in known if e.container and e.values == targets]
+        return (min(whole, key=lambda e: e.rank),) if whole else None
 
     def expressions(self, place: Spot, entity: Entity, paired: frozenset[str] = frozenset()) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""
@@ -231,7 +234,6 @@ def fewest(
         best = min(
             (e for e in fitting if e.covers & wanted),
             key=lambda e: (
-                e.container,
                 -len(e.covers & wanted),
                 liked.index(e.text) if e.text in liked else len(liked),
                 e.rank,
