@@ -20,7 +20,7 @@ from ampify.rewrite.expressions import find_expression
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.imports import Header
 from ampify.rewrite.moves import Moves, Orders
-from ampify.rewrite.splice import INDENT, Span, Splice, spliced
+from ampify.rewrite.splice import INDENT, LINES, Span, Splice, spliced
 from ampify.rewrite.tree import Tree, parse
 
 _OfStatement: TypeAlias = InsertBefore | InsertAfter | Wrap | Delete
@@ -39,7 +39,12 @@ def edited(source: SourceFile, edits: Sequence[Edit]) -> str:
     """The text of `source` with `edits` made; raises RewriteFailed."""
     if any(isinstance(edit, EditLines) for edit in edits):
         raise RewriteFailed("a Python file cannot be edited by lines")
-    return with_room_for(depth_of(source.text), lambda: _edited(source, list(dict.fromkeys(edits))))
+    depth = depth_of(source.text)
+    try:
+        return with_room_for(depth, lambda: _edited(source, list(dict.fromkeys(edits))))
+    except RecursionError as error:
+        # Python 3.12 has a limit of its own for what passes through C code, which no setting moves.
+        raise RewriteFailed(f"its code nests {depth} deep, which is more than LibCST can read here") from error
 
 
 def _edited(source: SourceFile, edits: Sequence[Edit]) -> str:
@@ -62,8 +67,12 @@ def _without_idle_indents(splices: Sequence[Splice]) -> Iterator[Splice]:
     """The splices without those that would indent a line that another one replaces."""
     replaced = [splice for splice in splices if splice.start < splice.end]
     for splice in splices:
-        if splice.rank != INDENT or not any(other.start < splice.start < other.end for other in replaced):
+        if splice.rank != INDENT or not any(_replaces_at(other, splice.start) for other in replaced):
             yield splice
+
+
+def _replaces_at(splice: Splice, place: int) -> bool:
+    return splice.start < place < splice.end or (splice.rank == LINES and splice.start == place)
 
 
 @dataclass(frozen=True, slots=True)

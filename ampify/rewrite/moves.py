@@ -12,7 +12,7 @@ import libcst as cst
 from ampify.rewrite.blocks import Block, Line, Statement
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.layout import Shift, laid_out, lines_inside_strings, shifted
-from ampify.rewrite.splice import AFTER, BEFORE, HEADER, INDENT, Splice
+from ampify.rewrite.splice import AFTER, BEFORE, HEADER, INDENT, LINES, Splice
 from ampify.rewrite.tree import Tree
 from ampify.source import split_lines
 
@@ -106,7 +106,7 @@ class Moves:
             return
         yield from self._lines_above(statement)
         if orders.deleted:
-            yield Splice(self.tree.line_start(start), self.tree.line_end(end), "")
+            yield Splice(self.tree.line_start(start), self.tree.line_end(end), "", LINES)
         yield from self._lines_below(statement, orders.after)
 
     def _simple(self, members: Sequence[Statement], emptied: Mapping[Block, Statement]) -> Iterator[Splice]:
@@ -180,7 +180,10 @@ class Moves:
             yield Splice(self._after_colon(members[0]), end, self.newline + lines.removesuffix(self.newline))
         else:
             lines = "".join(self._laid_out(code, members[0]) for code in codes)
-            yield Splice(self.tree.line_start(start), self.tree.line_end(end), lines)
+            line_end = self.tree.line_end(end - 1)
+            if line_end == len(self.tree.text) and not self.tree.text.endswith(("\n", "\r")):
+                lines = lines.removesuffix(self.newline)
+            yield Splice(self.tree.line_start(start), line_end, lines, LINES)
 
     def _lines_above(
         self, statement: Statement, replacing: Sequence[str] = (), first: Statement | None = None

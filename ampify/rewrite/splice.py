@@ -11,8 +11,9 @@ from ampify.rewrite.failure import RewriteFailed
 Span: TypeAlias = tuple[int, int]
 
 # Which of the texts inserted at one place comes first: what follows the statement above (the deeper one first), what
-# goes before the statement below, what introduces it, and what indents it.
-AFTER, BEFORE, HEADER, INDENT, INLINE = -1, 1, 2, 3, 4
+# goes before the statement below, what introduces it, and what indents it. Whole lines that are replaced (LINES) need
+# no indenting any more, other than code that merely stands at the beginning of one (INLINE).
+AFTER, BEFORE, HEADER, INDENT, INLINE, LINES = -1, 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)

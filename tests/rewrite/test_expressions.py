@@ -74,6 +74,7 @@ from tests.rewrite.script import HEADER, Script
         ("(a + b).c\n", "a + b", "(x)", "((x)).c\n"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:invalid decimal literal")
 def test_an_expression_becomes_another_and_stays_one(before: str, old: str, new: str, after: str) -> None:
     script = Script(before)
     assert script.edited(script.replace(old, new)) == after

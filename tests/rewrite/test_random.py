@@ -172,7 +172,12 @@ def _without_import(text: str) -> str:
     return "".join(line for line in lines if line.rstrip("\r\n") != "from ampify_runtime import amp")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    derandomize=True,
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(edited_modules())
 def test_edits_do_what_they_say_and_leave_the_rest_alone(case: tuple[Script, list[Edit]]) -> None:
     script, edits = case
@@ -193,7 +198,12 @@ def _plain_else(dump: str) -> str:
     return dump.replace("orelse=[Pass()]", "orelse=[]")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    derandomize=True,
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(edited_modules())
 def test_taking_new_code_out_again_gives_the_old_text(case: tuple[Script, list[Edit]]) -> None:
     script, edits = case
@@ -209,7 +219,12 @@ def _squeezed(text: str) -> str:
     return re.sub(r"[\s;\\]", "", text)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    derandomize=True,
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(modules())
 def test_what_is_there_already_leaves_the_bytes_alone(text: str) -> None:
     script = Script("from ampify_runtime import amp\n" + text.replace("from __future__", "from past"))

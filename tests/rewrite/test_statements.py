@@ -265,6 +265,8 @@ def test_a_statement_goes_and_no_block_is_left_empty(before: str, deleted: list[
         ("if a: s;  # c\n", "if a:\n    n1\n    n2;  # c\n"),
         ("if a: s; b\n", "if a:\n    n1\n    n2\n    b\n"),
         ("if a: b; s", "if a:\n    b\n    n1\n    n2"),
+        ("a\ns", "a\nn1\nn2"),
+        ("s", "n1\nn2"),
         ("if a:\n  # c\n  s\n", "if a:\n  # c\n  n1\n  n2\n"),
     ],
 )
@@ -277,6 +279,25 @@ def test_a_compound_statement_gives_way_to_another() -> None:
         "if a:\n  for s in b:\n    c\nd\n",
         lambda script: [script.delete("for s"), script.before("for s", "n1")],
         "if a:\n  n1\nd\n",
+    )
+
+
+def test_statements_go_from_a_block_that_moves() -> None:
+    check(
+        "if a:\n    s\n    b\nfor s in a:\n    c\n",
+        lambda script: [
+            script.wrap("if a", "with w:"),
+            script.delete("s"),
+            script.after("s", "n1"),
+            script.delete("for s"),
+            script.after("for s", "n2"),
+        ],
+        "with w:\n    if a:\n        n1\n        b\nn2\n",
+    )
+    check(
+        "if a:\n    s\n    for s in a: c\n    b\n",
+        lambda script: [script.wrap("if a", "with w:"), script.delete("s"), script.delete("for s")],
+        "with w:\n    if a:\n        b\n",
     )
 
 
