@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from ampify import catalog
 from ampify.index import obstacles as find
@@ -17,10 +18,12 @@ from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
 from ampify.index.syntax import in_order, path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Container, Derived, Opaque, Value
+from ampify.index.values import Container, Derived, Frame, Opaque, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import BackwardCall, BinaryCrossEntropy, Initialize, Obstacle, TrainingLoop
+
+Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
 
 SCALED_NAMES = ("scaled_loss", "amp_scaled_loss", "ampify_scaled_loss")
 
@@ -32,8 +35,9 @@ class Assembly:
         self.flow = flow
         self.trace = trace
         self.entities = trace.classify.entities
-        self.steps = steps_of(trace.events)
+        self.steps = self.steps_of(trace.events)
         self.names = trace.names
+        self.backwards = at_places(trace.backwards.values())
         self.placing = Placing(flow, self.names)
         self.states = States(flow)
         self.clips = Clips(flow, self.entities, self.names)
@@ -51,8 +55,9 @@ class Assembly:
         obstacles += self.gradient_reads(related, name)
         obstacles += self.optional(backwards, related, name)
         calls = []
+        places = at_places(backwards)
         for event in by_anchor(backwards):
-            call, trouble = self.backward(event, [e for e in backwards if e.anchor == event.anchor], name)
+            call, trouble = self.backward(event, places[event.anchor], name)
             calls.append(call)
             obstacles += trouble
             obstacles += self.strangers(event, name)
@@ -246,20 +251,27 @@ class Assembly:
             found[tuple(e.text for e in chosen)] = None
         return next(iter(found)) if len(found) == 1 else ()
 
+    def steps_of(self, events: Iterable[Event]) -> dict[tuple[Value, int], set[tuple[str, Frame, Loops]]]:
+        """How, and in which function and loops, each optimizer is stepped in each run."""
+        found: dict[tuple[Value, int], set[tuple[str, Frame, Loops]]] = {}
+        for event in events:
+            for value in event.values if event.kind == "step" else ():
+                step = (self.receiver(event), event.frame, event.loops)
+                found.setdefault((value, event.root), set()).add(step)
+        return found
+
     def paired(self, event: Event) -> frozenset[str]:
         """What alone steps an optimizer, in the function and the loop of a backward: the right one in each round."""
         found: set[str] = set()
         for optimizer in event.feeds:
-            steps = [e for e in self.steps.get(optimizer, ()) if e.root == event.root]
-            receivers = {self.receiver(e) for e in steps}
-            if len(receivers) == 1 and all(e.frame is event.frame and e.loops == event.loops for e in steps):
-                found |= receivers
+            steps = self.steps.get((optimizer, event.root), set())
+            if len(steps) == 1 and all(step[1:] == (event.frame, event.loops) for step in steps):
+                found |= {step[0] for step in steps}
         return frozenset(found)
 
     def unfed(self, fed: Event, text: str, loop: str) -> Iterator[Obstacle]:
         """The same backward where a caller gives no optimizer: there is nothing to name there."""
-        here = [e for e in self.trace.backwards.values() if e.anchor == fed.anchor and not e.feeds]
-        if any(not self.guarded(event, text) for event in here):
+        if any(not event.feeds and not self.guarded(event, text) for event in self.backwards[fed.anchor]):
             detail = f"some calls of this function give no {text}"
             yield Obstacle("optional-optimizer", fed.anchor, detail, loop=loop)
 
@@ -358,12 +370,11 @@ def together(events: list[Event]) -> list[list[Event]]:
     return list(parts.values())
 
 
-def steps_of(events: Iterable[Event]) -> dict[Value, list[Event]]:
-    """The steps of each optimizer."""
-    found: dict[Value, list[Event]] = {}
+def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:
+    """Events by the place where they happen."""
+    found: dict[Anchor, list[Event]] = {}
     for event in events:
-        for value in event.values if event.kind == "step" else ():
-            found.setdefault(value, []).append(event)
+        found.setdefault(event.anchor, []).append(event)
     return found
 
 

@@ -18,8 +18,9 @@ class Groups:
     def find(self, item: Hashable) -> Hashable:
         """The item that stands for the set of `item`."""
         self._parents.setdefault(item, item)
-        while self._parents[item] != item:
-            item = self._parents[item]
+        while (parent := self._parents[item]) != item:
+            self._parents[item] = self._parents[parent]
+            item = parent
         return item
 
     def merge(self, items: Iterable[Hashable]) -> None:

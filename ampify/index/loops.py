@@ -73,10 +73,13 @@ class Loops:
         models = frozenset(m for o in optimizers for m in self.entities.trained(o))
         loops = frozenset((e.root, loop) for e in backwards for loop in e.loops)
         roots = frozenset(e.root for e in backwards)
+
+        def live(event: Event) -> bool:
+            return any(e in members or e.anchor in places for e in event.live)
+
         for event in self.trace.events:
             acts = frozenset(event.values)
             running = any((event.root, loop) in loops for loop in event.loops)
-            live = frozenset(e for e in event.live if e in members or e.anchor in places)
             match event.kind:
                 case "backward":
                     belongs = event.anchor in places or (event.detail == "foreign" and running)
@@ -87,11 +90,11 @@ class Loops:
                 case "move" | "wrap":
                     belongs = bool(acts & models)
                 case "clip":
-                    belongs = bool(live)
+                    belongs = live(event)
                 case "grad_read":
-                    belongs = bool(live) and any(e.anchor in places for e in event.latest)
+                    belongs = any(e.anchor in places for e in event.latest) and live(event)
                 case "unknown_step" | "autograd_grad":
-                    belongs = running or bool(live)
+                    belongs = running or live(event)
                 case "backward_call":
                     belongs = event.root in roots
                 case "cross_entropy" | "hook":

@@ -6,7 +6,7 @@ at a place tell. A write whose order to the place is not known may have happened
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -63,7 +63,7 @@ class Moments:
         done = [write for write in writes if order[write]]
         if not done and not given:
             return NOTHING
-        kept = [w for w in done if not isinstance(owner, Frame) or not self.replaced(w, done, spot)]
+        kept = done if not isinstance(owner, Frame) else self.lasting(done, spot)
         if not isinstance(owner, Container):
             kept += [w for w in writes if order[w] is None or (not order[w] and self.recurs(w, spot))]
         return given.union(*(writes[write] for write in kept))
@@ -86,7 +86,7 @@ class Moments:
             frame, span = stack.pop()
             if frame in running:
                 at = running[frame]
-                within = frame is spot.frame or any(precedes(span, call) for call in under.get(frame, ()))
+                within = frame is spot.frame or self.precedes(frame, span, under)
                 if not (span[2:] <= at[:2] or (within and inside(span, at))):
                     return False
                 told = True
@@ -100,6 +100,10 @@ class Moments:
                 else:
                     return None
         return told
+
+    def precedes(self, frame: Frame, span: f.Span, under: Mapping[Frame, list[f.Span]]) -> bool:
+        """Whether a call is over before another of its statement, that is under way; what it is assigned to is not."""
+        return span in self._calls.get(frame, {}) and any(precedes(span, call) for call in under.get(frame, ()))
 
     def under_way(self, spot: Spot) -> dict[Frame, list[f.Span]]:
         """The calls in each frame of the stack that may have led to the next."""
@@ -115,16 +119,26 @@ class Moments:
         scope = self.flow.scope(frame)
         return scope.kind != "function" or scope.name == "__init__" or frame in around(spot.frame)
 
-    def replaced(self, write: Write, done: Iterable[Write], spot: Spot) -> bool:
-        """Whether a variable's write is followed by another on every way to a place."""
-        frame, span = write
+    def lasting(self, done: list[Write], spot: Spot) -> list[Write]:
+        """The writes to a variable that are not followed by another one on every way to a place."""
+        last: dict[Frame, f.Span] = {}
+        for frame, span in done:
+            if self.certainly_follows(frame, span, spot) and span > last.get(frame, (0, 0, 0, 0)):
+                last[frame] = span
+        return [(frame, span) for frame, span in done if frame not in last or span >= last[frame]]
+
+    def certainly_follows(self, frame: Frame, span: f.Span, spot: Spot) -> bool:
+        """Whether a plain assignment stands on every way to the place where a frame is."""
         at = spot.running.get(frame)
+        body = self.flow.scope(frame).body
         if at is None:
             return False
-        path = path_to(self.flow.scope(frame).body, at)
-        passed = [statement for block, index in path for statement in block[: index + (frame is spot.frame)]]
-        plain = [s for s in passed if isinstance(s, f.Assign) and s.kind != "AugAssign" and s.span[:2] > span[:2]]
-        return any(other[0] is frame and inside(other[1], s.span) for other in done for s in plain)
+        way, place = path_to(body, span), path_to(body, at)
+        if not 0 < len(way) <= len(place) or way[-1][0] is not place[len(way) - 1][0]:
+            return False
+        statement = way[-1][0][way[-1][1]]
+        passed = way[-1][1] < place[len(way) - 1][1] + (frame is spot.frame)
+        return passed and isinstance(statement, f.Assign) and statement.kind != "AugAssign"
 
     def recurs(self, write: Write, spot: Spot) -> bool:
         """Whether a later write comes around to a place in a loop that both are in."""
@@ -142,40 +156,47 @@ class Moments:
         writes = self.flow.store.writes(owner, name)
         if self.flow.store.read(owner, name, None).difference(*writes.values()):
             return True
-        told: dict[Frame, set[f.Span]] = {}
-        for frame, span in writes:
-            told.setdefault(frame, set()).add(span)
+        told = self.told(writes)
         under = self.under_way(spot)
-        if any(self.reached(frame, at, told, under.get(frame, [])) for frame, at in spot.running.items()):
+        if any(self.reached(frame, at, told.get(frame, set()), under) for frame, at in spot.running.items()):
             return True
         return any(frame not in spot.running and self.settled(frame, told, spot) for frame in told)
 
-    def reached(self, frame: Frame, at: f.Span, told: dict[Frame, set[f.Span]], calls: list[f.Span]) -> bool:
-        """Whether a frame under way, or what it has called, surely has written when it is at a statement: there before
-        one of `calls` that is under way, or, if none is, anywhere in it."""
-        spans = self.spans(frame, told, frozenset())
-        path = path_to(self.flow.scope(frame).body, at)
-        passed = [statement for block, index in path for statement in block[:index]]
-        if any(own(block[index], spans) for block, index in path[:-1]) or any(settles(s, spans) for s in passed):
+    def told(self, writes: Iterable[Write]) -> dict[Frame, set[f.Span]]:
+        """Writes by frame, with the calls of frames that surely write when they are run to their end."""
+        found: dict[Frame, set[f.Span]] = {}
+        sure: set[Frame] = set()
+        stack = list(writes)
+        while stack:
+            frame, span = stack.pop()
+            spans = found.setdefault(frame, set())
+            spans.add(span)
+            calls = self.flow.callers.get(frame, {})
+            if calls and frame not in sure and self.runs_through(frame, spans):
+                sure.add(frame)
+                stack += [(caller, at) for caller, at in calls if sure.issuperset(self._calls[caller][at])]
+        return found
+
+    def reached(self, frame: Frame, at: f.Span, spans: set[f.Span], under: Mapping[Frame, list[f.Span]]) -> bool:
+        """Whether a frame under way surely has passed one of some ranges when it is at a statement: there before a
+        call that is `under` way, or, if none is, anywhere in it."""
+        body = self.flow.scope(frame).body
+        place = path_to(body, at)
+        if any(passed(path_to(body, span), place, spans) for span in spans):
             return True
-        if calls:
-            return any(inside(span, at) and precedes(span, call) for span in spans for call in calls)
-        return bool(path) and settles(path[-1][0][path[-1][1]], spans)
+        if under.get(frame):
+            return any(inside(span, at) and self.precedes(frame, span, under) for span in spans)
+        return bool(place) and settles(place[-1][0][place[-1][1]], spans)
 
     def settled(self, frame: Frame, told: dict[Frame, set[f.Span]], spot: Spot) -> bool:
         """Whether a frame that nobody in sight calls has run, and surely wrote."""
-        return not self.flow.callers.get(frame) and self.finished(frame, spot) and self.sure(frame, told, frozenset())
+        alone = not self.flow.callers.get(frame) and self.finished(frame, spot)
+        return alone and self.runs_through(frame, told[frame])
 
-    def sure(self, frame: Frame, told: dict[Frame, set[f.Span]], seen: frozenset[Frame]) -> bool:
-        """Whether a frame, run to its end, surely writes, or calls what does."""
-        return frame not in seen and block_settles(self.flow.scope(frame).body, self.spans(frame, told, seen))
-
-    def spans(self, frame: Frame, told: dict[Frame, set[f.Span]], seen: frozenset[Frame]) -> set[f.Span]:
-        """The places in a frame that write, or call what surely does."""
-        calls = self._calls.get(frame, {})
-        inner = seen | {frame}
-        sure = {span for span, callees in calls.items() if all(self.sure(c, told, inner) for c in callees)}
-        return sure | told.get(frame, set())
+    def runs_through(self, frame: Frame, spans: set[f.Span]) -> bool:
+        """Whether a frame, run to its end, surely runs one of some ranges."""
+        ways = (path_to(self.flow.scope(frame).body, span) for span in spans)
+        return any(settles(way[0][0][way[0][1]], spans) for way in ways if way)
 
 
 def around(frame: Frame) -> list[Frame]:
@@ -242,6 +263,16 @@ def conditional(body: tuple[f.Stmt, ...], span: f.Span, beyond: f.Span) -> bool:
     """Whether a range stands under a condition that a place does not stand under."""
     around = [block[index] for block, index in path_to(body, span)]
     return any(isinstance(s, f.Branch | f.While) and not inside(beyond, s.span) and s.span != span for s in around)
+
+
+def passed(way: Path, place: Path, spans: set[f.Span]) -> bool:
+    """Whether a place is reached only after the statement that `way` leads to has settled one of some ranges."""
+    for level, (block, index) in enumerate(way):
+        if level == len(place) or block is not place[level][0]:
+            return False
+        if index != place[level][1]:
+            return index < place[level][1] and settles(block[index], spans)
+    return len(way) < len(place)
 
 
 def position(step: tuple[tuple[f.Stmt, ...], int]) -> tuple[int, int]:

@@ -11,12 +11,15 @@ from ampify.index.entities import Entities
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Moments, Spot, apart, around
-from ampify.index.syntax import inside, path_to, statements
+from ampify.index.syntax import inside, statements
 from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
 from ampify.model import facts as f
 
 # Fields that are no attributes in the code, and what functions return.
 INTERNAL = ("params", "wrapped", "return")
+
+# Values of which a name can stand for a model, an optimizer, or what holds these.
+INTERESTING = (Instance, Container, Opaque)
 
 Entity: TypeAlias = "Callable[[Values, Spot], frozenset[Value]]"
 
@@ -33,7 +36,7 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Expression:
     """`text` may stand for `values` and names `covers` of them; a lower `rank` is the more natural way to write it.
-    `optional`: it may be None. `container`: it holds them in a list. `certain`: it surely has been set."""
+    `optional`: it may be None. `container`: it holds them in a list. `through`: the variable and fields it reads."""
 
     text: str
     values: frozenset[Value]
@@ -41,7 +44,7 @@ class Expression:
     rank: int
     optional: bool
     container: bool
-    certain: bool
+    through: tuple[tuple[Value, str], ...]
 
 
 class Names:
@@ -51,6 +54,8 @@ class Names:
         self.flow = flow
         self.entities = entities
         self.moments = Moments(flow)
+        self._objects: dict[Frame, tuple[str, ...]] = {}
+        self._bindings: dict[int, dict[str, list[f.Stmt]]] = {}
         self.builds = builds
 
     def optimizers(self, values: Values, place: Spot) -> frozenset[Value]:
@@ -89,13 +94,17 @@ class Names:
         known = [e for e in self.expressions(place, entity, frozenset(paired)) if e.covers & targets]
         liked = tuple(favoured)
         single = [e for e in known if not e.container]
-        plain = [e for e in single if e.certain and len(e.values) == 1]
+        plain = [e for e in single if len(e.values) == 1 and self.certain(e, place)]
         chosen = fewest(plain, targets, liked) or fewest(single, targets, liked)
-        if chosen and (len(chosen) == 1 or all(e.certain for e in chosen)):
+        if chosen and (len(chosen) == 1 or all(self.certain(e, place) for e in chosen)):
             return chosen
         # A list does not go into a list.
         whole = [e for e in known if e.container and e.values == targets]
         return (min(whole, key=lambda e: e.rank),) if whole else None
+
+    def certain(self, expression: Expression, place: Spot) -> bool:
+        """Whether all that an expression reads surely has been set when a place is reached."""
+        return all(self.moments.certain(owner, name, place) for owner, name in expression.through)
 
     def expressions(self, place: Spot, entity: Entity, paired: frozenset[str] = frozenset()) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""
@@ -114,7 +123,7 @@ class Names:
                         rank=rank + 1000 * depth + 1000 * (depth > 0) + 5000 * (held.through[0][0] is not place.frame),
                         optional=any(isinstance(v, NoneValue) for v in held.values),
                         container=container,
-                        certain=all(self.moments.certain(owner, name, place) for owner, name in held.through),
+                        through=held.through,
                     )
 
     def single(self, found: frozenset[Value], place: Spot) -> frozenset[Value]:
@@ -181,46 +190,45 @@ class Names:
 
         A function around it that is still running has bound only what stands before the statement it is at.
         """
-        running = dict(place.stack)
+        running = place.running
         hidden: set[str] = set()
         current: Frame | None = place.frame
         while current is not None:
             scope = self.flow.scope(current)
             if current is place.frame or scope.kind != "class":
-                if current is place.frame:
-                    names = self.bound_before(scope, place.at, after=True)
-                elif current in running:
-                    names = self.bound_before(scope, running[current], after=False)
-                else:
-                    names = self.all_names(scope)
-                for name in names:
-                    if name not in hidden:
+                for name in self.objects(current):
+                    if name not in hidden and self.inside_header(scope, name, running.get(current)):
                         owner = self.flow.home(current, name)
                         yield Held(name, self.moments.values(owner, name, place), ((owner, name),))
                 hidden |= scope.bound - scope.outer
             current = current.outer
 
-    @staticmethod
-    def all_names(scope: f.Scope) -> list[str]:
-        names = dict.fromkeys(p.name for p in scope.parameters)
-        for statement in statements(scope.body):
-            names.update(dict.fromkeys(_targets(statement)))
-        return list(names)
+    def objects(self, frame: Frame) -> tuple[str, ...]:
+        """Names of a frame's function that may hold objects of any interest here, in the order of the text."""
+        if frame not in self._objects:
+            scope = self.flow.scope(frame)
+            names = dict.fromkeys([*(p.name for p in scope.parameters), *self.bindings(scope)])
+            held = {name: self.flow.store.read(self.flow.home(frame, name), name, None) for name in names}
+            objects = [n for n, values in held.items() if any(isinstance(v, INTERESTING) for v in values)]
+            self._objects[frame] = tuple(objects)
+        return self._objects[frame]
 
-    @staticmethod
-    def bound_before(scope: f.Scope, at: f.Span, after: bool) -> list[str]:
-        """Parameters, and names bound by a statement that ends before a place (or, `after`, at it), or by a loop
-        around it."""
-        names = dict.fromkeys(p.name for p in scope.parameters)
-        around = [block[index] for block, index in path_to(scope.body, at)]
-        for statement in statements(scope.body):
-            before = statement.span[2:] <= at[:2] or (after and inside(statement.span, at))
-            if isinstance(statement, f.For | f.With):
-                if inside(at, statement.span) and statement in around:
-                    names.update(dict.fromkeys(_targets(statement)))
-            elif before:
-                names.update(dict.fromkeys(_targets(statement)))
-        return list(names)
+    def bindings(self, scope: f.Scope) -> dict[str, list[f.Stmt]]:
+        """The statements of a scope that bind each of its names."""
+        if id(scope) not in self._bindings:
+            found: dict[str, list[f.Stmt]] = {}
+            for statement in statements(scope.body):
+                for name in _targets(statement):
+                    found.setdefault(name, []).append(statement)
+            self._bindings[id(scope)] = found
+        return self._bindings[id(scope)]
+
+    def inside_header(self, scope: f.Scope, name: str, at: f.Span | None) -> bool:
+        """Whether a name may be used at a place: one that only headers of loops and `with` bind, only in these."""
+        binding = self.bindings(scope).get(name, [])
+        if at is None or not binding or not all(isinstance(s, f.For | f.With) for s in binding):
+            return True
+        return any(inside(at, s.span) and s.span != at for s in binding)
 
 
 def fewest(

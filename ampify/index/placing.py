@@ -75,7 +75,7 @@ class Placing:
         models = self.names.cover(spot, run.models, self.names.models, run.favoured)
         if not optimizers or not models:
             return None
-        doubtful = any(e.optional or not e.certain for e in (*optimizers, *models))
+        doubtful = any(e.optional or not self.names.certain(e, spot) for e in (*optimizers, *models))
         if doubtful and any(conditional(body, span, statement.span) for span in self.training(run, depth)):
             return None
         anchor = self.flow.files[frame.path].anchor(statement)

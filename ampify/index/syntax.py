@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from ampify.model import facts as f
 
@@ -86,15 +89,14 @@ def statements(body: Iterable[f.Stmt]) -> Iterator[f.Stmt]:
 
 def path_to(body: tuple[f.Stmt, ...], span: f.Span) -> tuple[tuple[tuple[f.Stmt, ...], int], ...]:
     """Blocks and positions, outermost first, of the statements of `body` that contain a span."""
-    for index, statement in enumerate(body):
-        if not inside(span, statement.span):
-            continue
-        for block in blocks(statement):
-            deeper = path_to(block, span)
-            if deeper:
-                return ((body, index), *deeper)
-        return ((body, index),)
-    return ()
+    index = bisect_right(body, (*span[:2], sys.maxsize, 0), key=attrgetter("span")) - 1
+    if index < 0 or not inside(span, body[index].span):
+        return ()
+    for block in blocks(body[index]):
+        deeper = path_to(block, span)
+        if deeper:
+            return ((body, index), *deeper)
+    return ((body, index),)
 
 
 def inside(inner: f.Span, outer: f.Span) -> bool:

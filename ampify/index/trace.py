@@ -21,9 +21,14 @@ from ampify.index.values import Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 
+# Events of which it matters which gradients are there.
+FOLLOWING = frozenset({"clip", "grad_read", "unknown_step", "autograd_grad", "zero_grad"})
 MAXIMUM_DEPTH = 24
 EVENT_BUDGET = 40_000
 VISIT_BUDGET = 60_000
+# In gradients looked at; walking a statement counts as many.
+WORK_BUDGET = 10_000_000
+STATEMENT_WORK = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class Pending:
 
     def without(self, optimizers: frozenset[Value]) -> Pending:
         """After a `zero_grad` of these optimizers."""
-        return Pending(tuple((event, cleared | optimizers) for event, cleared in self.cleared), self.latest)
+        pairs = ((e, cleared if optimizers <= cleared else cleared | optimizers) for e, cleared in self.cleared)
+        return Pending(tuple(pairs), self.latest)
 
     def live_for(self, optimizer: Value) -> tuple[Event, ...]:
         """Backward events whose gradients a step of this optimizer would consume."""
@@ -99,6 +105,7 @@ class Trace:
         self.backwards: dict[tuple[Frame, Anchor], Event] = {}
         self.root = 0
         self.visits = 0
+        self.work = 0
         self.exhausted = False
 
     def run(self) -> None:
@@ -134,14 +141,20 @@ class Trace:
 
     def block(self, statements: Iterable[f.Stmt], frame: Frame, state: Pending | None, exits: _Exits) -> Pending | None:
         for statement in statements:
-            if state is None:
-                return None
+            if state is None or self.spent():
+                return state
             self.stack.append((frame, statement))
             try:
                 state = self.statement(statement, frame, state, exits)
             finally:
                 self.stack.pop()
         return state
+
+    def spent(self) -> bool:
+        """Whether there is no time left for another statement."""
+        self.work += STATEMENT_WORK
+        self.exhausted = self.exhausted or self.work > WORK_BUDGET
+        return self.work > WORK_BUDGET
 
     def statement(self, statement: f.Stmt, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
         match statement:
@@ -182,16 +195,18 @@ class Trace:
         return state
 
     def loop(self, statement: f.For | f.While, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
-        """Two rounds, so that what one round leaves behind meets the next; a `for` is taken to run at least once."""
+        """Two rounds, so that what one leaves behind meets the next; a `for` is taken to run at least once."""
         if isinstance(statement, f.For):
             state = self.expressions((statement.iterable,), frame, state)
         self.loops.append((frame, statement.span))
         inner = _Exits(returns=exits.returns)
         skipped = state if isinstance(statement, f.While) else None
         current: Pending | None = state
+        before: Pending | None = None
         for _ in range(2):
-            if current is None:
+            if current is None or current == before:
                 break
+            before = current
             if isinstance(statement, f.While):
                 current = self.expressions((statement.test,), frame, current)
             end = self.block(statement.body, frame, current, inner)
@@ -263,7 +278,8 @@ class Trace:
         if len(self.events) >= EVENT_BUDGET:
             self.exhausted = True
             return state
-        live = frozenset(e for e, _ in state.cleared)
+        self.work += len(state.cleared)
+        live = frozenset(e for e, _ in state.cleared) if event.kind in FOLLOWING else frozenset()
         statement = self.stack[-1][1]
         event = replace(
             event,
