@@ -10,7 +10,7 @@ from ampify.index.assembly import Assembly
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
-from ampify.index.syntax import in_order
+from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Value
 from ampify.model import facts as f
@@ -123,6 +123,8 @@ class Loops:
         """The rule that refuses a backward without a step ("" if it takes no part in training)."""
         if event.detail == "foreign":
             return "foreign-backward", "", None
+        if self.trace.exhausted or self.flow.exhausted:
+            return "analysis-budget", "", None
         after = [e for e in self.trace.events if any(b.anchor == event.anchor for b in e.live)]
         for later in after:
             if later.kind == "unknown_step":
@@ -185,7 +187,18 @@ class Loops:
                 continue
             loop = self._loop_of.get(event.anchor)
             found.setdefault((event.anchor, kind), Site(kind, event.anchor, loop, self.trains(event, loop)))
+        for anchor in self.unseen():
+            found.setdefault((anchor, "backward"), Site("backward", anchor, None))
         return tuple(sorted(found.values(), key=lambda s: (s.anchor, s.kind)))
+
+    def unseen(self) -> Iterator[Anchor]:
+        """Backwards in statements that no run gets to, or got to in the time there is: nothing is known of them."""
+        for path in sorted(self.flow.leading):
+            facts = self.flow.files[path]
+            for statement in (s for scope in facts.scopes for s in statements(scope.body)):
+                if self.trace.exhausted or (path, statement.span) not in self.trace.met:
+                    nodes = (node for expression in expressions(statement) for node, _ in in_order(expression))
+                    yield from (facts.anchor(node) for node in nodes if _calls_backward(node))
 
     def trains(self, event: Event, loop: str | None) -> bool:
         """Whether a site takes part in training as far as the flow shows."""
@@ -211,6 +224,10 @@ def updates_in_place(event: Event) -> bool:
         and not _holds_grad(call.func)
         for call, part in pairwise(chain)
     )
+
+
+def _calls_backward(node: f.Expr) -> bool:
+    return isinstance(node, f.Call) and isinstance(node.func, f.Attribute) and node.func.attr == "backward"
 
 
 def _root(expr: f.Expr) -> str | None:

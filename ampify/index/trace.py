@@ -17,7 +17,7 @@ from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.names import Names
 from ampify.index.syntax import in_order
-from ampify.index.values import Frame, Value
+from ampify.index.values import Frame, Place, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 
@@ -98,6 +98,7 @@ class Trace:
         self.names = Names(flow, self.classify.entities, self.builds)
         self.clearing = Clearing(flow, self.names)
         self.visited: set[Frame] = set()
+        self.met: set[Place] = set()
         self.stack: list[tuple[Frame, f.Stmt]] = []
         self.loops: list[tuple[Frame, f.Span]] = []
         self.scaled: list[frozenset[str]] = []
@@ -143,6 +144,7 @@ class Trace:
         for statement in statements:
             if state is None or self.spent():
                 return state
+            self.met.add((frame.path, statement.span))
             self.stack.append((frame, statement))
             try:
                 state = self.statement(statement, frame, state, exits)

@@ -25,48 +25,62 @@ Before
 
 
     def level_1():
-        for _ in range(1):
-            train()
-            train()
+        train()
+        train()
+        train()
+        train()
 
 
     def level_2():
-        for _ in range(1):
-            level_1()
-            level_1()
+        level_1()
+        level_1()
+        level_1()
+        level_1()
 
 
     def level_3():
-        for _ in range(1):
-            level_2()
-            level_2()
+        level_2()
+        level_2()
+        level_2()
+        level_2()
 
 
     def level_4():
-        for _ in range(1):
-            level_3()
-            level_3()
+        level_3()
+        level_3()
+        level_3()
+        level_3()
 
 
     def level_5():
-        for _ in range(1):
-            level_4()
-            level_4()
+        level_4()
+        level_4()
+        level_4()
+        level_4()
 
 
     def level_6():
-        for _ in range(1):
-            level_5()
-            level_5()
+        level_5()
+        level_5()
+        level_5()
+        level_5()
 
 
     def level_7():
-        for _ in range(1):
-            level_6()
-            level_6()
+        level_6()
+        level_6()
+        level_6()
+        level_6()
 
 
-    level_7()
+    def level_8():
+        level_7()
+        level_7()
+        level_7()
+        level_7()
+
+
+    level_8()
 
 Hint
 ----
