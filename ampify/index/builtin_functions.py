@@ -12,9 +12,9 @@ from ampify.index.values import (
     ClassValue,
     External,
     Frame,
-    FunctionValue,
     Instance,
     ModuleValue,
+    Partial,
     Place,
     Super,
     Text,
@@ -40,7 +40,7 @@ def _getattr(
     known = [v.text for v in names if isinstance(v, Text)]
     for name in known:
         found |= calls.flow.attribute(positional[0], name, called=False)
-    if not known and positional:
+    if positional and not all(isinstance(v, Text) for v in names or (None,)):
         for value in positional[0]:
             if isinstance(value, External):
                 found |= calls.flow.attribute(frozenset((value,)), "*", called=False)
@@ -120,14 +120,16 @@ def _filter(
 def _partial(
     calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
 ) -> Values:
-    """`functools.partial`: calling the result is taken for calling the function with these arguments in front."""
+    """`functools.partial`: a function of its own, which keeps these arguments."""
+    flow = calls.flow
     found: set[Value] = set()
     for function in first(positional, keywords, "func"):
-        if isinstance(function, FunctionValue):
-            calls.invoke(function, positional[1:], keywords, (frame, call))
-            found.add(calls.flow.make(FunctionValue, function.path, function.scope, function.outer, None))
-        else:
-            found.add(function)
+        made = flow.make(Partial, function, place, frame.sites, len(positional) - 1)
+        for index, values in enumerate(positional[1:]):
+            flow.store.add(made, f"[{index}]", values)
+        for name, values in keywords.items():
+            flow.store.add(made, f"[{name!r}]", values)
+        found.add(made)
     return frozenset(found)
 
 

@@ -22,6 +22,7 @@ from ampify.index.values import (
     NoneValue,
     Opaque,
     Parameters,
+    Partial,
     Place,
     State,
     Value,
@@ -107,11 +108,20 @@ class Calls:
                 return self.external(callee.dotted, call, frame, place, positional, keywords)
             case Instance():
                 return self.call_outside(callee, positional, keywords)
+            case Partial():
+                before, named = self.kept(callee)
+                return self.apply(callee.of, call, frame, place, before + positional, named | keywords)
             case NoneValue():
                 return NOTHING
             case Opaque() | Parameters():
                 return self.flow.one(Derived, callee) | flowing(self.flow, positional, keywords)
         return flowing(self.flow, positional, keywords)
+
+    def kept(self, partial: Partial) -> tuple[list[Values], dict[str, Values]]:
+        """The arguments that a partial function keeps."""
+        store, reader = self.flow.store, self.flow.reader
+        named = {field[2:-2]: store.read(partial, field, reader) for field in store.fields(partial) if "'" in field}
+        return [store.read(partial, f"[{i}]", reader) for i in range(partial.given)], named
 
     # Functions of the project
 
@@ -352,8 +362,8 @@ class Calls:
     def callback(self, values: Values, frame: Frame, call: f.Call) -> None:
         """A function handed to outside code may be called there, with arguments unknown."""
         for value in values:
-            if isinstance(value, FunctionValue):
-                self.invoke(value, (), {}, (frame, call))
+            if isinstance(value, FunctionValue | Partial):
+                self.apply(value, call, frame, (frame.path, call.span), [], {})
 
     def spawn(
         self, dotted: str, call: f.Call, frame: Frame, positional: list[Values], keywords: dict[str, Values]
@@ -364,8 +374,8 @@ class Calls:
         count = self.spread(packed) if packed else 0
         given = [NOTHING] * skipped + [self.flow.element(packed, f"[{i}]") for i in range(count)]
         for target in targets:
-            if isinstance(target, FunctionValue):
-                self.invoke(target, given, {}, (frame, call))
+            if isinstance(target, FunctionValue | Partial):
+                self.apply(target, call, frame, (frame.path, call.span), given, {})
 
     def method(
         self,

@@ -77,6 +77,11 @@ class Classes:
             self._orders[cls] = order
         return order
 
+    def complete(self, cls: ClassValue) -> bool:
+        """Whether every class that a class derives from is known by now."""
+        own = (c for c in self.order(cls) if isinstance(c, ClassValue))
+        return all(len(self.bases(c)) >= len(self.scope(c).bases) for c in own)
+
     def _order(self, cls: ClassValue, depth: int) -> tuple[Value, ...]:
         found: list[Value] = [cls]
         for base in self.bases(cls) if depth else ():
@@ -251,7 +256,7 @@ class Classes:
         inherited = self.class_member(cls, name, owner)
         if values or inherited:
             return values | inherited
-        if called and (self.external_bases(cls) or not flow.store.read(owner, name, None)):
+        if called and (flow.opaque_missing or (self.external_bases(cls) and self.complete(cls))):
             return flow.one(Method, owner, name)
         if name == "param_groups" and self.is_optimizer(cls):
             return flow.store.read(owner, "params", flow.reader)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from ampify.model import facts as f
 
@@ -26,6 +27,19 @@ def extract(path: str, text: str) -> f.FileFacts:
     return _Extraction(path, text).facts(tree)
 
 
+@dataclass(slots=True)
+class _Bindings:
+    """Names that a scope binds, those it declares global or nonlocal, and the former of these."""
+
+    bound: set[str] = field(default_factory=set)
+    outer: set[str] = field(default_factory=set)
+    globally: set[str] = field(default_factory=set)
+
+    def frozen(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """As the last fields of a scope have them."""
+        return frozenset(self.bound - self.outer), frozenset(self.outer), frozenset(self.globally)
+
+
 class _Extraction:
     """One pass over a tree. Scopes are numbered in the order of the text, the module first."""
 
@@ -40,14 +54,18 @@ class _Extraction:
         self.imports: list[f.Import] = []
         self.quotes: Counter[str] = Counter()
         self.renames: list[dict[str, str]] = []
-        # Names bound, and names declared global or nonlocal, of each scope being read, innermost last.
-        self.bound: list[tuple[set[str], set[str]]] = []
+        # Of each scope being read, innermost last.
+        self.bound: list[_Bindings] = []
 
     def facts(self, tree: ast.Module) -> f.FileFacts:
         self.scopes.append(None)
-        body, bound, _ = self.body(tree.body, 0, "")
+        body, bindings = self.body(tree.body, 0, "")
         end = (len(self.lines), len(self.lines[-1]) if self.lines else 0)
-        self.scopes[0] = f.Scope(0, "module", "<module>", "", None, (1, 0, *end), body=body, bound=bound)
+        bound, outer, globally = bindings.frozen()
+        span = (1, 0, *end)
+        self.scopes[0] = f.Scope(
+            0, "module", "<module>", "", None, span, body=body, bound=bound, outer=outer, globally=globally
+        )
         scopes = tuple(scope for scope in self.scopes if scope is not None)
         names, methods = frozenset(self.names), frozenset(self.methods)
         return f.FileFacts(self.path, scopes, tuple(self.imports), names, methods, self.lines, self.quote())
@@ -86,11 +104,15 @@ class _Extraction:
         statements = (
             [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
         )
-        body, bound, outer = self.body(statements, index, f"{qualname}.")
+        # A comprehension around a lambda does not rename its parameters.
+        self.renames.append({p.name: p.name for p in parameters})
+        body, names = self.body(statements, index, f"{qualname}.")
+        self.renames.pop()
         decorators = tuple(self.expression(d, parent, prefix) for d in getattr(node, "decorator_list", ()))
-        bound = (bound | {p.name for p in parameters}) - outer
+        names.bound.update(p.name for p in parameters)
+        span = self.span(node)
         self.scopes[index] = f.Scope(
-            index, "function", name, qualname, parent, self.span(node), parameters, (), decorators, body, bound, outer
+            index, "function", name, qualname, parent, span, parameters, (), decorators, body, *names.frozen()
         )
         return index
 
@@ -115,20 +137,18 @@ class _Extraction:
         qualname = f"{prefix}{node.name}"
         bases = tuple(self.expression(base, parent, prefix) for base in node.bases)
         decorators = tuple(self.expression(d, parent, prefix) for d in node.decorator_list)
-        body, bound, outer = self.body(node.body, index, f"{qualname}.")
+        body, names = self.body(node.body, index, f"{qualname}.")
+        span = self.span(node)
         self.scopes[index] = f.Scope(
-            index, "class", node.name, qualname, parent, self.span(node), (), bases, decorators, body, bound, outer
+            index, "class", node.name, qualname, parent, span, (), bases, decorators, body, *names.frozen()
         )
         return index
 
-    def body(
-        self, statements: Iterable[ast.stmt], scope: int, prefix: str
-    ) -> tuple[tuple[f.Stmt, ...], frozenset[str], frozenset[str]]:
-        """A scope's statements, the names they bind, and those they declare global or nonlocal."""
-        self.bound.append((set(), set()))
+    def body(self, statements: Iterable[ast.stmt], scope: int, prefix: str) -> tuple[tuple[f.Stmt, ...], _Bindings]:
+        """A scope's statements, and the names they bind or declare."""
+        self.bound.append(_Bindings())
         block = self.block(statements, scope, prefix)
-        bound, outer = self.bound.pop()
-        return block, frozenset(bound - outer), frozenset(outer)
+        return block, self.bound.pop()
 
     # Statements
 
@@ -176,11 +196,11 @@ class _Extraction:
                 )
                 return f.With(span, items, block(node.body), _kind(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self.bound[-1][0].add(node.name)
+                self.bound[-1].bound.add(node.name)
                 decorators = tuple(map(expression, node.decorator_list))
                 return f.Define(span, _kind(node), self.function(node, scope, prefix), decorators)
             case ast.ClassDef():
-                self.bound[-1][0].add(node.name)
+                self.bound[-1].bound.add(node.name)
                 decorators = tuple(map(expression, node.decorator_list))
                 return f.Define(span, "ClassDef", self.class_(node, scope, prefix), decorators)
             case ast.Import() | ast.ImportFrom():
@@ -190,12 +210,15 @@ class _Extraction:
             case ast.Raise():
                 return f.Jump(span, "Raise", tuple(map(expression, filter(None, (node.exc, node.cause)))))
             case ast.Match():
-                self.bound[-1][0].update(_captures(node))
+                self.bound[-1].bound.update(_captures(node))
                 arms = tuple(block(case.body) for case in node.cases)
-                return f.Branch(span, "Match", expression(node.subject), arms, False)
+                tests = [node.subject, *(case.guard for case in node.cases if case.guard is not None)]
+                test = f.Operation(span, "Match", tuple(map(expression, tests)))
+                return f.Branch(span, "Match", test, arms, False)
             case ast.Global() | ast.Nonlocal():
                 self.names.update(node.names)
-                self.bound[-1][1].update(node.names)
+                self.bound[-1].outer.update(node.names)
+                self.bound[-1].globally.update(node.names if isinstance(node, ast.Global) else ())
                 return f.Simple(span, _kind(node), (), tuple(node.names))
         if hasattr(node, "handlers"):
             return self.attempt(node, span, block)
@@ -205,7 +228,7 @@ class _Extraction:
     def attempt(self, node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]) -> f.Try:
         """`try` and, from Python 3.11 on, `try ... except*`."""
         body, handlers, orelse, final = (getattr(node, n) for n in ("body", "handlers", "orelse", "finalbody"))
-        self.bound[-1][0].update(handler.name for handler in handlers if handler.name)
+        self.bound[-1].bound.update(handler.name for handler in handlers if handler.name)
         return f.Try(
             span, block(body), tuple(block(h.body) for h in handlers), block(orelse), block(final), _kind(node)
         )
@@ -221,7 +244,7 @@ class _Extraction:
                 name = f.ImportedName(alias.name.partition(".")[0], alias.name, None, 0)
             names.append(name)
             self.names.add(name.bound)
-            self.bound[-1][0].add(name.bound)
+            self.bound[-1].bound.add(name.bound)
         statement = f.Import(span, _kind(node), tuple(names))
         self.imports.append(statement)
         return statement
@@ -239,7 +262,7 @@ class _Extraction:
                 self.names.add(node.id)
                 name = self.renamed(node.id)
                 if name == node.id and isinstance(node.ctx, ast.Store):
-                    self.bound[-1][0].add(name)
+                    self.bound[-1].bound.add(name)
                 return f.Name(span, name)
             case ast.Attribute():
                 if node.attr == "grad":
@@ -270,7 +293,7 @@ class _Extraction:
                 return f.Lambda(span, self.function(node, scope, prefix))
             case ast.NamedExpr():
                 self.names.add(node.target.id)
-                self.bound[-1][0].add(node.target.id)
+                self.bound[-1].bound.add(node.target.id)
                 return f.Walrus(span, f.Name(self.span(node.target), self.renamed(node.target.id)), read(node.value))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(node, span, scope, prefix)
@@ -293,20 +316,21 @@ class _Extraction:
             for n in ast.walk(g.target)
             if isinstance(n, ast.Name)
         }
+        self.bound[-1].bound.update(own.values())
+        # The first iterable is evaluated outside, where its names may be others.
+        source = self.expression(node.generators[0].iter, scope, prefix)
         self.renames.append(own)
-        try:
-            generators = tuple(
-                (
-                    self.expression(g.target, scope, prefix),
-                    self.expression(g.iter, scope, prefix),
-                    tuple(self.expression(c, scope, prefix) for c in g.ifs),
-                )
-                for g in node.generators
+        generators = tuple(
+            (
+                self.expression(g.target, scope, prefix),
+                self.expression(g.iter, scope, prefix) if number else source,
+                tuple(self.expression(c, scope, prefix) for c in g.ifs),
             )
-            element = node.value if isinstance(node, ast.DictComp) else node.elt
-            return f.Comprehension(span, _kind(node), self.expression(element, scope, prefix), generators)
-        finally:
-            self.renames.pop()
+            for number, g in enumerate(node.generators)
+        )
+        element = self.expression(node.value if isinstance(node, ast.DictComp) else node.elt, scope, prefix)
+        self.renames.pop()
+        return f.Comprehension(span, _kind(node), element, generators)
 
 
 def _kind(node: ast.AST) -> str:

@@ -175,9 +175,17 @@ class Flow:
             for base in scope.bases:
                 self.evaluate(base, frame)
             self.bind(frame, scope.name, self.one(ClassValue, frame.path, scope.index, frame))
-            self.enter(self.make(Frame, frame.path, scope.index, (), frame))
+            self.run_class(self.make(Frame, frame.path, scope.index, (), frame))
         else:
             self.bind(frame, scope.name, self.one(FunctionValue, frame.path, scope.index, frame, None))
+
+    def run_class(self, frame: Frame) -> None:
+        """Evaluates the body of a class where it stands: what follows may call its methods."""
+        if frame not in self.frames:
+            self.enter(frame)
+            reader, self.reader = self.reader, frame
+            self.block(self.scope(frame).body, frame)
+            self.reader = reader
 
     def imported(self, statement: f.Import, frame: Frame) -> None:
         for name in statement.names:
@@ -210,7 +218,7 @@ class Flow:
         scope = self.scope(frame)
         if name in scope.outer:
             module = self.module_frame(frame.path)
-            outer = frame.outer
+            outer = None if name in scope.globally else frame.outer
             while outer is not None and outer is not module:
                 if name in self.scope(outer).bound and self.scope(outer).kind == "function":
                     return outer
@@ -219,7 +227,7 @@ class Flow:
         current: Frame | None = frame
         while current is not None:
             holder = self.scope(current)
-            if (name in holder.bound or "@" in name) and (holder.kind != "class" or current is frame):
+            if name in holder.bound and (holder.kind != "class" or current is frame):
                 return current
             if current.outer is None:
                 return current
@@ -230,7 +238,7 @@ class Flow:
         """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""
         home = self.home(frame, name)
         scope = self.scope(home)
-        if name in scope.bound or name in scope.outer or "@" in name:
+        if name in scope.bound or name in scope.outer:
             return self.store.read(home, name, self.reader)
         values = self.store.read(home, name, self.reader)
         return values | self.starred(home, name, seen or frozenset())

@@ -77,6 +77,19 @@ class FunctionValue(Value):
 
 
 @dataclass(eq=False, slots=True)
+class Partial(Value):
+    """What `functools.partial` made, at `place`, of a function or class: the arguments in front are its fields, as many
+    by position as `given` says."""
+
+    of: Value
+    place: Place
+    sites: tuple[Place, ...]
+    given: int
+
+    __hash__ = Value.__hash__
+
+
+@dataclass(eq=False, slots=True)
 class Instance(Value):
     """What a call at `place` created: an object of a project class, or what an external callable returned."""
 

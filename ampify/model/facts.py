@@ -292,7 +292,7 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A module, class, function or lambda. `parent` is the index of the enclosing scope; `outer` lists names declared
-    `global` or `nonlocal`; `decorators` and `bases` are expressions of the enclosing scope."""
+    `global` or `nonlocal`, `globally` the former; `decorators` and `bases` are expressions of the enclosing scope."""
 
     index: int
     kind: str
@@ -306,6 +306,7 @@ class Scope:
     body: tuple[Stmt, ...] = ()
     bound: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
+    globally: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
