@@ -38,7 +38,7 @@ def extended(folder: Path, name: str, content: str | bytes) -> bytes | None:
     edits: tuple[Edit, ...] = declared.declaration.additions
     if not edits:
         return None
-    rewritten = rewrite_file((declared.source, edits))
+    rewritten = rewrite_file((declared.source, edits, ()))
     assert rewritten.text is not None, rewritten
     write(folder, name, declared.source.encode(rewritten.text))
     again = read_declaration(nearest_declarations([(folder / "train.py", "train.py")], [folder]).declared[0].source)

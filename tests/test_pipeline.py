@@ -196,7 +196,7 @@ def test_a_stage_that_raises_fails_that_file_alone(
 def test_many_files_go_to_several_processes_with_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [decode_source(TRAIN.encode(), f"train_{number}.py") for number in range(17)]
     jobs: list[rewriting.Job] = [
-        (source, (InsertAfter(line_statement(source.path), "MARK = 1"),)) for source in sources
+        (source, (InsertAfter(line_statement(source.path), "MARK = 1"),), ()) for source in sources
     ]
     assert rewriting.rewrite_files(jobs, 2) == rewriting.rewrite_files(jobs, 1) == tuple(map(rewrite_file, jobs))
     assert all(result.text for result in rewriting.rewrite_files(jobs, 8))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ampify.model.anchor import Anchor
+from ampify.model.section import Section, SectionKind
 
 Span: TypeAlias = tuple[int, int, int, int]
 
@@ -327,6 +328,16 @@ class FileFacts:
         """The anchor of a node of this file."""
         return Anchor(self.path, *node.span, node.kind)
 
+    def sections(self) -> tuple[Section, ...]:
+        """The parts of the module that can be read on their own, in the order of the text."""
+        sections: list[Section] = []
+        for statement in self.scopes[0].body:
+            section = _section(statement)
+            if sections and section.first <= sections[-1].last:
+                section = _merged(sections.pop(), section)
+            sections.append(section)
+        return tuple(sections)
+
     def text(self, span: Span) -> str:
         """The source text of a range."""
         line, column, end_line, end_column = span
@@ -334,3 +345,21 @@ class FileFacts:
             return self.lines[line - 1][column:end_column]
         parts = [self.lines[line - 1][column:], *self.lines[line : end_line - 1], self.lines[end_line - 1][:end_column]]
         return "".join(parts)
+
+
+def _section(statement: Stmt) -> Section:
+    first, _, last, _ = statement.span
+    kind: SectionKind = "simple"
+    if isinstance(statement, Import):
+        kind = "import"
+    elif isinstance(statement, Define | For | While | With):
+        kind = "block"
+    if isinstance(statement, Define) and statement.decorators:
+        first = statement.decorators[0].span[0]
+    return Section(first, last, kind)
+
+
+def _merged(one: Section, other: Section) -> Section:
+    # What shares a line with an import is looked at with it.
+    kind: SectionKind = "import" if "import" in (one.kind, other.kind) else one.kind
+    return Section(one.first, max(one.last, other.last), kind)

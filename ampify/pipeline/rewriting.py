@@ -12,10 +12,11 @@ from typing import TypeAlias
 
 from ampify.gate import check
 from ampify.model.edit import Edit, EditLines
+from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite import RewriteFailed, rewrite, rewrite_lines
 
-Job: TypeAlias = tuple[SourceFile, tuple[Edit, ...]]
+Job: TypeAlias = tuple[SourceFile, tuple[Edit, ...], tuple[Section, ...]]
 
 # A worker costs about as much to start, LibCST included, as a dozen files take to rewrite; it should pay twice.
 FILES_PER_WORKER = 24
@@ -49,9 +50,9 @@ def rewrite_files(jobs: Sequence[Job], workers: int) -> tuple[Rewritten, ...]:
 
 def rewrite_file(job: Job) -> Rewritten:
     """One file's new text, if it can be made and passes the gate."""
-    source, edits = job
+    source, edits, sections = job
     try:
-        text, failure = _edited(source, edits)
+        text, failure = _edited(source, edits, sections)
     except RewriteFailed as refusal:
         return Rewritten(source.path, None, str(refusal))
     except Exception as problem:  # noqa: BLE001 (one file's failure is that file's alone, and is reported)
@@ -64,11 +65,11 @@ def renewed(source: SourceFile, text: str) -> SourceFile:
     return source if text == source.text else replace(source, raw=source.encode(text), text=text)
 
 
-def _edited(source: SourceFile, edits: Sequence[Edit]) -> tuple[str, str | None]:
+def _edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section]) -> tuple[str, str | None]:
     """The new text, and what the gate has against it; what is not Python has no gate to pass."""
     if any(isinstance(edit, EditLines) for edit in edits):
         return rewrite_lines(source, edits), None
-    text = rewrite(source, edits)
+    text = rewrite(source, edits, sections)
     return text, check(source, text, edits)
 
 

@@ -41,7 +41,7 @@ def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settin
     left: Counter[str] = Counter()
     while True:
         plan = make_plan(project, findings, settings, put_back)
-        texts, failures = _rewrite(plan, sources, settings)
+        texts, failures = _rewrite(project, plan, sources, settings)
         if prove and not failures:
             failures = _unstable(project, plan, texts, sources, settings, left)
         if not failures:
@@ -52,10 +52,12 @@ def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settin
 
 
 def _rewrite(
-    plan: Plan, sources: Mapping[str, SourceFile], settings: Settings
+    project: Project, plan: Plan, sources: Mapping[str, SourceFile], settings: Settings
 ) -> tuple[dict[str, str], dict[str, str]]:
     """New texts, and reasons for those that could not be made, by path."""
-    results = rewrite_files([(sources[path], edits) for path, edits in plan.edits], settings.jobs)
+    known = project.files
+    jobs = [(sources[path], edits, known[path].sections() if path in known else ()) for path, edits in plan.edits]
+    results = rewrite_files(jobs, settings.jobs)
     texts = {result.path: result.text for result in results if result.text is not None}
     return texts, {result.path: result.failure for result in results if result.text is None}
 

@@ -71,7 +71,7 @@ def _by_hand(finding: Finding) -> Finding:
 def _declare(declared: Declared, edits: tuple[Edit, ...]) -> Outcome:
     """The file with the runtime added, provided that it then lists what it did before and the runtime."""
     source = declared.source
-    rewritten = rewrite_file((source, edits))
+    rewritten = rewrite_file((source, edits, ()))
     if rewritten.text is None:
         return Outcome(source.path, "failed", source, reason=rewritten.failure)
     after = read_declaration(renewed(source, rewritten.text))

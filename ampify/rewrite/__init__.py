@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ampify.model.edit import Edit, edited_path
+from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.plain import rewrite_lines
@@ -12,8 +13,10 @@ from ampify.rewrite.plain import rewrite_lines
 __all__ = ["RewriteFailed", "rewrite", "rewrite_lines"]
 
 
-def rewrite(source: SourceFile, edits: Sequence[Edit]) -> str:
+def rewrite(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section] = ()) -> str:
     """The text of the Python file `source` with all `edits` made; every other character is kept.
+
+    Of the file's `sections`, if they are known, only those that the edits concern are read with LibCST.
 
     Raises RewriteFailed if an edit does not fit the text, if edits contradict each other, or if LibCST cannot read it.
     """
@@ -24,4 +27,4 @@ def rewrite(source: SourceFile, edits: Sequence[Edit]) -> str:
         return source.text
     from ampify.rewrite.codemod import edited
 
-    return edited(source, edits)
+    return edited(source, edits, sections)

@@ -12,10 +12,12 @@ import libcst as cst
 
 from ampify.model.anchor import Anchor
 from ampify.model.edit import AddElement, AddImport, Delete, Edit, EditLines, InsertAfter, InsertBefore, Replace, Wrap
+from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite.blocks import Statement, statements_of
 from ampify.rewrite.composition import Change, Composition, check_header
 from ampify.rewrite.depth import depth_of, with_room_for
+from ampify.rewrite.excerpt import Excerpt, excerpt
 from ampify.rewrite.expressions import find_expression
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.imports import Header
@@ -35,20 +37,21 @@ _STATEMENTS: Final = {
 }
 
 
-def edited(source: SourceFile, edits: Sequence[Edit]) -> str:
-    """The text of `source` with `edits` made; raises RewriteFailed."""
+def edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section]) -> str:
+    """The text of `source` with `edits` made, of which only the `sections` concerned are read; raises RewriteFailed."""
     if any(isinstance(edit, EditLines) for edit in edits):
         raise RewriteFailed("a Python file cannot be edited by lines")
-    depth = depth_of(source.text)
+    read = excerpt(source.text, sections, edits)
+    depth = depth_of(read.plain)
     try:
-        return with_room_for(depth, lambda: _edited(source, list(dict.fromkeys(edits))))
+        return with_room_for(depth, lambda: _edited(source, read, list(dict.fromkeys(edits))))
     except RecursionError as error:
         # Python 3.12 has a limit of its own for what passes through C code, which no setting moves.
         raise RewriteFailed(f"its code nests {depth} deep, which is more than LibCST can read here") from error
 
 
-def _edited(source: SourceFile, edits: Sequence[Edit]) -> str:
-    tree = parse(source.text)
+def _edited(source: SourceFile, read: Excerpt, edits: Sequence[Edit]) -> str:
+    tree = parse(read)
     places = _Places.of(tree)
     orders = _orders(places, [edit for edit in edits if isinstance(edit, _OfStatement)])
     moves = Moves(tree, source.newline, places.statements, orders)

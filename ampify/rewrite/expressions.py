@@ -11,6 +11,7 @@ import libcst as cst
 
 from ampify.model.anchor import Anchor
 from ampify.rewrite.blocks import Statement
+from ampify.rewrite.excerpt import excerpt
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.splice import Span
 from ampify.rewrite.tree import Tree, parse
@@ -101,7 +102,7 @@ def occurrences(code: str, part: str, before: str = "(", after: str = ")\n") -> 
 
     `before` and `after` make `code` a statement; they do for an expression.
     """
-    tree = parse(before + code + after)
+    tree = parse(excerpt(before + code + after))
     spans = {tree.span(node) for node in tree.spans if isinstance(node, cst.BaseExpression)}
     size = len(before)
     return sorted((start - size, end - size) for start, end in spans if tree.text[start:end] == part)

@@ -8,6 +8,7 @@ from typing import Final
 
 import libcst as cst
 
+from ampify.rewrite.excerpt import excerpt
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.tree import Tree, parse
 from ampify.source import split_lines
@@ -34,7 +35,7 @@ def shifted(indentation: str, shifts: Iterable[Shift]) -> str:
 
 def laid_out(code: str, indentation: str, unit: str, newline: str) -> str:
     """The statements `code`, dedented and with four spaces a level, as whole lines at `indentation`."""
-    tree = parse(code)
+    tree = parse(excerpt(code))
     if not tree.module.body and not code.strip().startswith("#"):
         raise RewriteFailed(f"new code {code!r} holds no statement")
     inside = lines_inside_strings(tree)

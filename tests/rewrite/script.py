@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ampify.gate import check
+from ampify.index.extract import extract
 from ampify.model.anchor import Anchor
 from ampify.model.edit import AddElement, AddImport, Delete, Edit, InsertAfter, InsertBefore, Replace, Wrap
 from ampify.model.source import SourceFile
@@ -76,6 +77,8 @@ class Script:
     def edited(self, *edits: Edit) -> str:
         """The text with the edits made; it must parse and must not differ where no edit reaches."""
         result = rewrite(self.source(), edits)
+        sections = extract(PATH, self.text).sections()
+        assert rewrite(self.source(), edits, sections) == result, "an excerpt is edited like the whole"
         trouble = check(self.source(), result, edits)
         # Most scripts here are fragments, whose names nothing binds.
         assert trouble is None or "unbound" in trouble, f"{trouble}\n{result}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ampify
+from ampify.index.extract import extract
 from ampify.model.edit import Edit, EditLines
 from ampify.rewrite import RewriteFailed, rewrite, rewrite_lines
 from ampify.rewrite.depth import MOST_BRACKETS, MOST_DEPTH, depth_of, with_room_for
@@ -71,6 +72,19 @@ def test_code_deeper_than_python_reads_is_refused(kind: str) -> None:
 def test_more_brackets_than_python_reads_are_refused_and_crash_nothing(text: str) -> None:
     with pytest.raises(RewriteFailed):
         rewrite(decode_source(text.encode(), "train.py"), [add_import()])
+
+
+def test_deep_code_elsewhere_in_the_file_does_not_matter() -> None:
+    start = Script("import torch\ndef train():\n    loss.backward()\n")
+    source = decode_source(
+        (start.text + "def table():\n    return " + "(" * 150 + ")" * 150 + "\n").encode(), "train.py"
+    )
+    deep = decode_source((start.text + f"def table():\n    {DEEP['sum'](4 * MOST_DEPTH)}\n").encode(), "train.py")
+    sections = extract("train.py", source.text).sections()
+    edits = [start.wrap("loss.backward()"), add_import()]
+    with pytest.raises(RewriteFailed, match="cannot be edited safely"):
+        rewrite(deep, edits)
+    assert HEADER in rewrite(deep, edits, sections)
 
 
 def test_brackets_in_plain_strings_and_comments_count_for_nothing() -> None:

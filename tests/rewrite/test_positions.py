@@ -14,6 +14,7 @@ from ampify.model.anchor import Anchor
 from ampify.rewrite import RewriteFailed, rewrite
 from ampify.rewrite.blocks import statements_of
 from ampify.rewrite.codemod import _Places
+from ampify.rewrite.excerpt import excerpt
 from ampify.rewrite.expressions import _KINDS, find_expression
 from ampify.rewrite.tree import parse
 from tests.rewrite.script import Script
@@ -135,7 +136,7 @@ NEWER = {
 
 def positions_disagree(text: str) -> list[Anchor]:
     """The nodes of an editable kind that are not found where `ast` has them."""
-    tree = parse(text)
+    tree = parse(excerpt(text))
     places = _Places.of(tree)
     nodes = list(Script(text).nodes())
     hidden = set(_without_a_place(node for node, _ in nodes))
@@ -195,7 +196,7 @@ def test_real_code_is_found_where_ast_has_it(path: Path) -> None:
 
 
 def test_statements_come_in_the_order_of_the_text_and_each_once() -> None:
-    tree = parse(SYNTAX)
+    tree = parse(excerpt(SYNTAX))
     starts = [statement.span[0] for statement in statements_of(tree)]
     expected = [node for node, _ in Script(SYNTAX).nodes() if isinstance(node, ast.stmt)]
     assert len(set(starts)) == len(starts) == len(expected)

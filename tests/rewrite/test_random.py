@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ampify.gate import check
+from ampify.index.extract import extract
 from ampify.model.anchor import Anchor
 from ampify.model.edit import AddImport, Delete, Edit, InsertAfter, InsertBefore, Replace, Wrap
 from ampify.rewrite import rewrite
@@ -185,6 +186,8 @@ def test_edits_do_what_they_say_and_leave_the_rest_alone(case: tuple[Script, lis
     expected = ast.dump(_Expected(script, edits).visit(ast.parse(script.text)))  # type: ignore[arg-type]
     expected = expected.replace("orelse=[Pass()]", "orelse=[]")
     assert _dump(_without_import(after)) == _plain_else(expected)
+    # Code that is not read may have taught another unit of indentation, no more.
+    assert _dump(rewrite(script.source(), edits, extract(PATH, script.text).sections())) == _dump(after)
     trouble = check(script.source(), after, edits)
     assert trouble is None or "unbound" in trouble or "another meaning" in trouble or "does not compile" in trouble
 
