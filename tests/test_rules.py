@@ -302,3 +302,38 @@ def test_sites_that_do_not_train_are_left_out_of_what_a_framework_takes() -> Non
     assert in_charge([], [Site("backward", where, None, training=False)], files) == ()
     (held,) = in_charge([], [Site("backward", where, None)], files)
     assert (held.kind, held.loop, [place for place, _ in held.related]) == ("deepspeed-loop", None, [where])
+
+
+SAVE = """\
+checkpoint = torch.load("last.pt")
+{use}
+optimizer.load_state_dict(checkpoint["optimizer"])
+weights = torch.load("pretrained.pt")
+model.load_state_dict({{name[7:]: value for name, value in weights.items()}})
+state = {{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}
+torch.save(state, "last.pt")
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "then", "fixed"),
+    [
+        ("model.load_state_dict(checkpoint['model'])", "best = state['model']", {"AMP401", "AMP403"}),
+        ("epochs = checkpoint['epochs'] if 'epochs' in checkpoint else 3", "state.clear()", {"AMP401", "AMP403"}),
+        ("for name, part in checkpoint.items(): print(name)", "", set()),
+        ("first, second = checkpoint.values()", "", set()),
+        ("for name in checkpoint: print(name)", "", set()),
+        ("assert set(checkpoint) == {'model', 'optimizer'}", "", set()),
+        ("settings = dict(epochs=3, **checkpoint)", "", set()),
+        ("merged = {'epochs': 3, **checkpoint}", "", set()),
+        ("merged = {}; merged.update(checkpoint)", "", set()),
+        ("", "files = [torch.save(part, name) for name, part in state.items()]", {"AMP403"}),
+    ],
+)
+def test_a_checkpoint_that_is_read_as_a_whole_gets_no_new_key(use: str, then: str, fixed: set[str]) -> None:
+    project = project_of(train=MODEL + LOOP + SAVE.format(use=use, then=then))
+    found = {f.code: f for f in run_rules(project, Settings()) if f.code in ("AMP401", "AMP403")}
+    assert set(found) == {"AMP401", "AMP403"}
+    assert {code for code, finding in found.items() if finding.fix is not None} == fixed
+    assert all(finding.hint for finding in found.values() if finding.fix is None)

@@ -6,7 +6,9 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import path_to
 from ampify.index.values import Instance
+from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
+from ampify.model.anchor import Anchor
 from ampify.model.project import StateLoad, StateSave
 
 AMP_STATE = "amp.state_dict"
@@ -17,6 +19,7 @@ class States:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
+        self.whole_reads = WholeReads(flow)
 
     def save(self, event: Event) -> StateSave | None:
         """A save of optimizer state; None for a snapshot that goes into no dict."""
@@ -25,11 +28,12 @@ class States:
         if event.detail in ("dict", "call"):
             values = event.node.values if isinstance(event.node, f.Mapping) else _keyword_values(event.node)
             present = any(self.is_amp_state(v, event) for v in values)
-            return StateSave(event.anchor, event.anchor, statement, None, present)
+            return StateSave(event.anchor, event.anchor, statement, None, present, self._read_whole(event.node, event))
         target = event.statement.targets[0] if isinstance(event.statement, f.Assign) else None
         if event.detail == "state" and isinstance(target, f.Subscript) and not event.parents:
             base = facts.text(target.value.span)
-            return StateSave(event.anchor, None, statement, base, self.beside(event, AMP_STATE))
+            present = self.beside(event, AMP_STATE)
+            return StateSave(event.anchor, None, statement, base, present, self._read_whole(target.value, event))
         if event.detail == "alone":
             return StateSave(event.anchor, None, statement, None, False)
         return None
@@ -44,7 +48,14 @@ class States:
             facts.text(argument.value.span) if isinstance(argument, f.Subscript) and _plain(argument.value) else None
         )
         statement = facts.anchor(event.statement) if whole else None
-        return StateLoad(event.anchor, statement, source, self.beside(event, "amp.load_state_dict"))
+        present = self.beside(event, "amp.load_state_dict")
+        read_whole = self._read_whole(argument, event) if argument is not None else None
+        return StateLoad(event.anchor, statement, source, present, read_whole)
+
+    def _read_whole(self, expr: f.Expr, event: Event) -> Anchor | None:
+        """Where what `expr` may be, or was taken from, is read as a whole."""
+        values = sorted(self.flow.evaluate(expr, event.frame), key=lambda value: value.number)
+        return next((place for value in values if (place := self.whole_reads.of(value)) is not None), None)
 
     def is_amp_state(self, value: f.Expr, event: Event) -> bool:
         values = self.flow.evaluate(value, event.frame)

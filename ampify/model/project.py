@@ -68,24 +68,27 @@ class Initialize:
 @dataclass(frozen=True, slots=True)
 class StateSave:
     """A dict (display or `dict(...)` call) at `container` that receives the optimizer's state under `key`, or a
-    statement `state[key] = optimizer.state_dict()`; `present` tells that amp's state is saved there too."""
+    statement `state[key] = optimizer.state_dict()`; `present` tells that amp's state is saved there too, `read_whole`
+    where a reader goes over all keys, so that one more would matter."""
 
     site: Anchor
     container: Anchor | None
     statement: Anchor
     target: str | None
     present: bool
+    read_whole: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StateLoad:
     """`optimizer.load_state_dict(source[...])`; `source` is the text of the loaded checkpoint, None if not a plain
-    subscript; `present` tells that amp's state is loaded beside it."""
+    subscript; `present` tells that amp's state is loaded beside it, `read_whole` where all keys are gone over."""
 
     site: Anchor
     statement: Anchor | None
     source: str | None
     present: bool
+    read_whole: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)

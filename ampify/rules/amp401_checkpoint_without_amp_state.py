@@ -2,7 +2,8 @@
 
 What it does
 ------------
-Adds `amp.state_dict()` under the key `amp` to a dict that receives the state of a migrated loop's optimizer.
+Adds `amp.state_dict()` under the key `amp` to a dict that receives the state of a migrated loop's optimizer. Where the
+dict, or the checkpoint that is loaded, is gone over key by key, it only reports: a new key might be taken for another.
 
 Why it matters
 --------------
@@ -39,7 +40,7 @@ After
 
 Fix safety
 ----------
-Safe: what reads the checkpoint finds all that it found before.
+Safe: what reads the checkpoint finds all that it found before, and asks for it by name.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.model.edit import AddElement, Edit, InsertAfter
-from ampify.model.finding import Finding
-from ampify.model.project import Project, StateSave
+from ampify.model.finding import Finding, Related
+from ampify.model.project import Project, StateSave, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.rules.migration import migrating, quoted
 
 CODE = "AMP401"
 NAME = "checkpoint-without-amp-state"
+MESSAGE = "the optimizer's state is saved here without amp's: a resumed run would lose the loss scale"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -62,9 +64,20 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         for save in loop.saves:
             edit = None if save.present else _edit(project, save)
             if edit is not None:
-                message = "the optimizer's state is saved here without amp's: a resumed run would lose the loss scale"
-                fix = migrating(project, settings, loop, save.site.path, edit)
-                yield Finding(CODE, NAME, save.site, message, fix=fix, loop=loop.id)
+                yield _finding(project, settings, loop, save, edit)
+
+
+def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: StateSave, edit: Edit) -> Finding:
+    wholes = [save.read_whole, *(load.read_whole for load in loop.loads)]
+    reader = next((place for place in wholes if place is not None), None)
+    if reader is not None:
+        state = f"{project.amp(save.site.path)}.state_dict()"
+        place = f"{reader.path}:{reader.line}"
+        hint = f"all its keys are read at {place}: have that expect one more, and save {state} under it"
+        related = (Related(reader, "all keys are read here"),)
+        return Finding(CODE, NAME, save.site, MESSAGE, hint, loop=loop.id, related=related)
+    fix = migrating(project, settings, loop, save.site.path, edit)
+    return Finding(CODE, NAME, save.site, MESSAGE, fix=fix, loop=loop.id)
 
 
 def _edit(project: Project, save: StateSave) -> Edit | None:

@@ -3,7 +3,7 @@
 What it does
 ------------
 Restores amp's state beside the optimizer's, if the checkpoint has it: older checkpoints load as before. Where the
-checkpoint is no plain name that can be asked for another key, it only reports.
+checkpoint is no plain name that can be asked for another key, or is gone over key by key, it only reports.
 
 Why it matters
 --------------
@@ -73,7 +73,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, load: StateLoad) -> Finding:
     path = load.site.path
     amp = project.amp(path)
-    if load.statement is None or load.source is None:
+    if load.statement is None or load.source is None or load.read_whole is not None:
         hint = f"where the checkpoint holds it, call {amp}.load_state_dict(...) after this"
         return Finding(CODE, NAME, load.site, MESSAGE, hint, loop=loop.id)
     key = quoted(project, path, "amp")
