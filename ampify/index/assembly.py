@@ -134,6 +134,11 @@ class Assembly:
             detail = "the optimizer holds tensors that are no parameters of a model"
             trouble.append(Obstacle("no-place-to-initialize", running[0].anchor, detail, loop=loop))
             return
+        late = self.made_late(missing, running)
+        if late is not None:
+            detail = "the optimizer is made only after the first backward"
+            trouble.append(Obstacle("no-place-to-initialize", late.anchor, detail, loop=loop))
+            return
         ours = frozenset(m for o in missing for m in self.entities.trained(o)) or models
         placed = self.placing.place(self.ingredients(missing, ours, running, related, root))
         if placed is None:
@@ -143,6 +148,15 @@ class Assembly:
             return
         place, spot = placed
         found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
+
+    def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
+        """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
+        for optimizer in sorted(optimizers, key=lambda value: value.number):
+            fed = [e for e in running if optimizer in e.feeds]
+            builds = [b for b in self.trace.builds.get(optimizer, ()) if any(b.root == e.root for e in fed)]
+            if fed and builds and min(b.number for b in builds) > min(e.number for e in fed):
+                return builds[0]
+        return None
 
     def holds_tensors(self, optimizer: Value) -> bool:
         """Whether an optimizer was given values, and all of them known to be something else than parameters."""

@@ -45,8 +45,7 @@ class Calls:
     def callee(self, call: f.Call, frame: Frame) -> Values:
         """What a call may call."""
         if isinstance(call.func, f.Attribute):
-            owners = self.flow.evaluate(call.func.value, frame)
-            return self.flow.attribute(owners, call.func.attr, called=True)
+            return self.flow.attribute_of(call.func, frame, called=True)
         return self.flow.evaluate(call.func, frame)
 
     def call(self, call: f.Call, frame: Frame) -> Values:
@@ -145,6 +144,12 @@ class Calls:
         self.bind_parameters(callee, given, keywords)
         self.flow.enter(callee)
         return self.flow.store.read(callee, "return", self.flow.reader)
+
+    def read_property(self, function: FunctionValue) -> Values:
+        """Has the attribute access under way call the function of a property; all accesses share a frame."""
+        if self.flow.access is not None:
+            self.flow.callers.setdefault(self.callee_frame(function, None), {})[self.flow.access] = None
+        return self.invoke(function, (), {}, None)
 
     def is_forward(self, function: FunctionValue) -> bool:
         """Whether a function is the forward of a module."""

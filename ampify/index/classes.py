@@ -232,7 +232,7 @@ class Classes:
             else:
                 method = self.flow.make(FunctionValue, value.path, value.scope, value.outer, receiver)
                 if decorators & {"property", "cached_property"}:
-                    found |= self.flow.calls.invoke(method, (), {}, None)
+                    found |= self.flow.calls.read_property(method)
                 else:
                     found.add(method)
         return frozenset(found)

@@ -90,7 +90,7 @@ class Classifier:
         """Whether running a frame, or anything it calls, makes an event."""
         return frame in self._loud
 
-    def targets(self, call: f.Call, frame: Frame) -> tuple[Frame, ...]:
+    def targets(self, call: f.Call | f.Attribute, frame: Frame) -> tuple[Frame, ...]:
         """The frames that a call enters."""
         return tuple(self._targets.get((frame, call.span), ()))
 

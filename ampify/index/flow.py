@@ -63,6 +63,8 @@ class Flow:
         self.called: set[tuple[str, int]] = set()
         self.created: dict[Instance, tuple[Frame, f.Call]] = {}
         self.reader: Frame | None = None
+        # The attribute under evaluation: a property is called from there.
+        self.access: tuple[Frame, f.Span] | None = None
         self.opaque_missing = False
         # The frames that read an attribute which nothing had set.
         self.missed: dict[Frame, None] = {}
@@ -335,7 +337,7 @@ class Flow:
             case f.Name():
                 return self.lookup(frame, expr.id, None)
             case f.Attribute():
-                return self.attribute(self.evaluate(expr.value, frame), expr.attr, called=False)
+                return self.attribute_of(expr, frame, called=False)
             case f.Call():
                 return self.calls.call(expr, frame)
             case f.Constant():
@@ -387,6 +389,14 @@ class Flow:
                 values = self.elements(values)
             fields[name] = fields.get(name, NOTHING) | values
         return self.container((frame.path, expr.span), frame, "set" if expr.kind == "Set" else "", fields)
+
+    def attribute_of(self, expr: f.Attribute, frame: Frame, called: bool) -> Values:
+        """What an attribute access may give in a frame."""
+        owners = self.evaluate(expr.value, frame)
+        self.access = (frame, expr.span)
+        found = self.attribute(owners, expr.attr, called)
+        self.access = None
+        return found
 
     def attribute(self, owners: Values, name: str, called: bool) -> Values:
         """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""

@@ -76,30 +76,29 @@ class Moments:
     # Order
 
     def over(self, write: Write, spot: Spot) -> bool | None:
-        """Whether a write comes before a place, by the text of the frames that are under way; None if that cannot be
-        told."""
+        """Whether a write comes before a place, by the text of the frames that are under way, on any of the ways to
+        the write; None if that cannot be told."""
         running = spot.running
         under = self.under_way(spot)
-        told: bool | None = None
+        untold = False
         stack, seen = [write], set()
         while stack:
             frame, span = stack.pop()
             if frame in running:
                 at = running[frame]
                 within = frame is spot.frame or self.precedes(frame, span, under)
-                if not (span[2:] <= at[:2] or (within and inside(span, at))):
-                    return False
-                told = True
+                if span[2:] <= at[:2] or (within and inside(span, at)):
+                    return True
             elif frame not in seen:
                 seen.add(frame)
                 callers = self.flow.callers.get(frame, {})
                 if callers:
                     stack += callers
                 elif self.finished(frame, spot):
-                    told = True
+                    return True
                 else:
-                    return None
-        return told
+                    untold = True
+        return None if untold else False
 
     def precedes(self, frame: Frame, span: f.Span, under: Mapping[Frame, list[f.Span]]) -> bool:
         """Whether a call is over before another of its statement, that is under way; what it is assigned to is not."""

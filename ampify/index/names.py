@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ampify.index.entities import Entities
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.made_once import made_once
 from ampify.index.moments import Moments, Spot, apart, around
 from ampify.index.syntax import inside, statements
 from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
@@ -152,7 +153,7 @@ class Names:
     def several(self, value: Value, place: Spot) -> bool:
         """Whether more than one object may be meant by a value, as seen from a place: it is built in a loop that the
         place is not in, or on several ways."""
-        within = self.seen(value, place)
+        within = [build for build in self.seen(value, place) if not made_once(build, self.flow)]
         return any(b.loops - place.loops for b in within) or len({b.stack for b in within}) > 1
 
     def seen(self, value: Value, place: Spot) -> Sequence[Event]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.made_once import made_once
 from ampify.index.moments import Spot, conditional
 from ampify.index.names import Names
 from ampify.index.syntax import inside, path_to
@@ -37,12 +38,16 @@ class Placing:
     def place(self, run: Ingredients) -> tuple[Initialize, Spot] | None:
         """The place, or None if no function holds both models and optimizers after they are ready.
 
-        A factory that hands out what it builds is a place where none of its callers can name all that is needed.
+        A factory that hands out what it builds is a place where none of its callers can name all that is needed. What
+        is made once, when first asked for, is initialized there and then: its callers ask again and again.
         """
         if not run.builds:
             return None
+        depths = list(reversed(range(_common_depth(run.builds))))
+        if any(made_once(build, self.flow) for build in run.builds):
+            return self.at_depth(run, depths[0]) if depths and not self.moved_later(run, depths[0]) else None
         fallback: tuple[Initialize, Spot] | None = None
-        for depth in reversed(range(_common_depth(run.builds))):
+        for depth in depths:
             found = self.at_depth(run, depth)
             if found is None:
                 continue

@@ -270,7 +270,7 @@ class Trace:
                 for states in self.raised:
                     if states[-1] is not state:
                         states.append(state)
-        if isinstance(node, f.Call):
+        if isinstance(node, f.Call | f.Attribute):
             state = self.calls(node, frame, state, inside_step=bool(closing))
         for event in closing:
             state = self.emit(replace(event, parents=parents), frame, state)
@@ -329,8 +329,8 @@ class Trace:
 
     # Calls
 
-    def calls(self, call: f.Call, frame: Frame, state: Pending, inside_step: bool) -> Pending:
-        """Follows a call; of an optimizer's step only into the closure it is given, not into its own code."""
+    def calls(self, call: f.Call | f.Attribute, frame: Frame, state: Pending, inside_step: bool) -> Pending:
+        """Follows a call, or the function of a property; of an optimizer's step only into the closure it is given, not into its own code."""
         ends = []
         for target in self.classify.targets(call, frame):
             if inside_step and self.flow.scope(target).name == "step":
