@@ -330,7 +330,8 @@ class Trace:
     # Calls
 
     def calls(self, call: f.Call | f.Attribute, frame: Frame, state: Pending, inside_step: bool) -> Pending:
-        """Follows a call, or the function of a property; of an optimizer's step only into the closure it is given, not into its own code."""
+        """Follows a call, or the function of a property; of an optimizer's step only into the closure it is given, not
+        into its own code."""
         ends = []
         for target in self.classify.targets(call, frame):
             if inside_step and self.flow.scope(target).name == "step":
