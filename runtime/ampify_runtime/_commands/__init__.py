@@ -1,0 +1,1 @@
+"""The subcommands of `python -m ampify_runtime`, one a module."""
