@@ -14,24 +14,29 @@ from typing import IO, Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 import ampify
 from ampify import pipeline
-from ampify.config import Options, read_options
+from ampify.config import OPTIONS, Options, read_options
 from ampify.model.plan import Outcome, Report
+from ampify.report.colour import wants_colour
 from ampify.report.diff import painted, unified
-from ampify.report.json import json_report, rules_json
+from ampify.report.formats import format_of, links_wanted, rendered
+from ampify.report.json import rules_json
+from ampify.report.links import Links, find_links
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
-from ampify.report.text import text_report
+from ampify.report.text import Style, text_report
 from ampify.rules import Rule, all_rules, find_rule
 from ampify.rules.documentation import explanation, read_documentation
+from ampify.write import put_report, require_place
 
 # In the design, and not in this version; a file of that name is still reached as ./verify.
 UNAVAILABLE_COMMANDS = ("verify",)
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
-OWN = ("paths", "write", "check", "config", "verbose")
+OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics")
 LISTS = ("select", "ignore")
 
 
@@ -70,6 +75,15 @@ class CommandsFirst(click.Group):
             formatter.write_dl([("--version", "Show the version and exit."), *rows])
         self.format_commands(ctx, formatter)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offers commands, and what `migrate` takes: its options and files."""
+        items = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            migrate = self.commands["migrate"]
+            known = {item.value for item in items}
+            items += [item for item in migrate.shell_complete(ctx, incomplete) if item.value not in known]
+        return [*items, CompletionItem(incomplete, type="file")]
+
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Turns what a command raises into one line and an exit status; a traceback is for the log alone."""
@@ -95,6 +109,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the value of an option that has a few choices."""
+    choices = [choice for choice in OPTIONS[option].choices if choice not in OPTIONS[option].unavailable]
+    return lambda _context, _parameter, incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
 @click.group(cls=CommandsFirst, context_settings={"help_option_names": ["--help"]})
 @click.version_option(ampify.__version__, prog_name="ampify")
 def main() -> None:
@@ -110,15 +130,40 @@ def main() -> None:
 @click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
 @click.option("--check", is_flag=True, help="Show no diff; exit with 1 if anything would change or was found.")
 @click.option("--unsafe", is_flag=True, help="Make changes, too, that a person has to review.")
-@click.option("--target", metavar="runtime", help="What the migrated code is written for.  [default: runtime]")
-@click.option("--opt-level", metavar="O0|O1|O4", help="The level that `amp.initialize` is given.  [default: O1]")
-@click.option("--dtype", metavar="float16", help="The reduced precision to write for.  [default: float16]")
+@click.option(
+    "--target",
+    shell_complete=choosing("target"),
+    metavar="runtime",
+    help="What the migrated code is written for.  [default: runtime]",
+)
+@click.option(
+    "--opt-level",
+    shell_complete=choosing("opt-level"),
+    metavar="O0|O1|O4",
+    help="The level that `amp.initialize` is given.  [default: O1]",
+)
+@click.option(
+    "--dtype",
+    shell_complete=choosing("dtype"),
+    metavar="float16",
+    help="The reduced precision to write for.  [default: float16]",
+)
 @click.option("--vendor", metavar="DIR", help="Copy the runtime into DIR instead of adding a requirement.")
 @click.option("--add-flag", is_flag=True, help="Give the script's argparse an --opt-level option.")
 @click.option("--select", metavar="CODES", multiple=True, help="Heed these rules alone; AMP2 stands for all of AMP2xx.")
 @click.option("--ignore", metavar="CODES", multiple=True, help="Do not heed these rules.")
-@click.option("--format", metavar="text|json", help="The format of what is printed.  [default: text]")
-@click.option("--report", metavar="FILE", help="Write the report to FILE, too; its ending (.json) tells the format.")
+@click.option(
+    "--format",
+    metavar="text|json|github|sarif|markdown",
+    shell_complete=choosing("format"),
+    help="The format of what is printed.  [default: text]",
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    multiple=True,
+    help="Write the report to FILE, too; its ending (.md .html .json .sarif) tells the format. Can be repeated.",
+)
 @click.option("-j", "--jobs", type=int, metavar="N", help="Processes to rewrite in.  [default: one a core]")
 @click.option(
     "--config", metavar="FILE", type=FILE, help="Read [tool.ampify] there, not in the nearest pyproject.toml."
@@ -126,25 +171,40 @@ def main() -> None:
 @click.option("--exclude", metavar="GLOB", multiple=True, help="Leave these files out.")
 @click.option("--no-cache", is_flag=True, help="Analyse every file anew.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where 1 would say that something is left for a person.")
-@click.option("-v", "--verbose", is_flag=True, help="Show where ampify itself failed.")
+@click.option("-q", "--quiet", is_flag=True, help="Show the diff, what failed and what is refused, and nothing else.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every loop with all its sites, and where ampify failed.")
+@click.option("--statistics", is_flag=True, help="Show how often each rule had something to say.")
 @click.pass_context
 @guarded
 def migrate(
-    ctx: click.Context, paths: tuple[Path, ...], write: bool, check: bool, verbose: bool, config: Path | None, **_: Any
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    write: bool,
+    check: bool,
+    verbose: bool,
+    quiet: bool,
+    statistics: bool,
+    config: Path | None,
+    **_: Any,
 ) -> None:
     """Migrate the training scripts that PATH names or holds; the default, so that its name can be left out."""
     if verbose:
         logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
     if write and check:
         raise Problem("--check writes nothing; give --write or --check, not both")
+    if quiet and verbose:
+        raise Problem("--quiet and --verbose ask for opposite things; give one of them")
     _require_scripts(paths)
     options = read_options(_given(ctx), [p for p in paths if p != DASH], config, [rule.code for rule in all_rules()])
+    for path in options.reports:
+        require_place(path)
+    style = Style(check, _coloured(sys.stderr), quiet, verbose, statistics)
     if DASH in paths:
-        report = _migrate_stdin(paths, options, write=write, check=check)
+        report = _migrate_stdin(paths, options, style, write=write)
     else:
-        report = _migrate_paths(paths, options, write=write, check=check)
-    if options.report is not None:
-        _write_report(options.report, report)
+        report = _migrate_paths(paths, options, style, write=write)
+    for path in options.reports:
+        put_report(path, rendered(report, format_of(path), _links(format_of(path))))
     ctx.exit(exit_status(report, check=check, exit_zero=options.exit_zero))
 
 
@@ -169,7 +229,7 @@ def rules(form: str) -> None:
     """List all rules."""
     rows = [(rule.code, rule.name, _summary(rule)) for rule in all_rules()]
     if form == "json":
-        _write_bytes(_json_bytes(rules_json(rows)))
+        _write_bytes(rules_json(rows).encode())
         return
     width = max((len(name) for _, name, _ in rows), default=0)
     for code, name, summary in rows:
@@ -216,66 +276,59 @@ def _given(ctx: click.Context) -> dict[str, object]:
     return given
 
 
-def _migrate_paths(paths: tuple[Path, ...], options: Options, *, write: bool, check: bool) -> Report:
+def _migrate_paths(paths: tuple[Path, ...], options: Options, style: Style, *, write: bool) -> Report:
     # A run makes millions of small objects, nearly all of them trees: looking for cycles among them so often would
     # cost a third of its time. The process ends soon after.
     gc.set_threshold(1_000_000, 20, 20)
-    report = pipeline.run(paths, options.settings, prove=write or not check)
+    report = pipeline.run(paths, options.settings, prove=write or not style.check)
     if write:
         report = pipeline.write(report, options.settings)
-    if options.format == "json":
-        _write_bytes(_json_bytes(json_report(report)))
+    if options.format != "text":
+        _write_bytes(rendered(report, options.format, _links(options.format)))
         return report
-    if not write and not check:
+    if not write and not style.check:
         for outcome in report.outcomes:
             _write_diff(outcome)
-    _write_text(report, check=check)
+    _write_text(report, style)
     return report
 
 
-def _migrate_stdin(paths: tuple[Path, ...], options: Options, *, write: bool, check: bool) -> Report:
+def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, write: bool) -> Report:
     if len(paths) > 1:
         raise Problem("standard input (-) goes alone; name files and folders in another run")
     if options.settings.vendor is not None:
         raise Problem("--vendor needs a folder to copy to; it does not go with standard input (-)")
-    if write and options.format == "json":
-        raise Problem("with - and --write standard output takes the code; put the report elsewhere: --report FILE.json")
+    if write and options.format != "text":
+        raise Problem("with - and --write standard output takes the code; put the report elsewhere: --report FILE")
     raw = sys.stdin.buffer.read()
     report = pipeline.run_text(raw, options.settings)
     (outcome,) = report.outcomes
-    if options.format == "json":
-        _write_bytes(_json_bytes(json_report(report)))
+    if options.format != "text":
+        _write_bytes(rendered(report, options.format, _links(options.format)))
         return report
     if write:
         _write_bytes(raw if outcome.before is None or outcome.after is None else outcome.before.encode(outcome.after))
-    elif not check:
+    elif not style.check:
         _write_diff(outcome)
-    _write_text(report, check=check)
+    _write_text(report, style)
     return report
 
 
-def _write_report(path: Path, report: Report) -> None:
-    try:
-        path.write_bytes(_json_bytes(json_report(report)))
-    except OSError as problem:
-        raise Problem(f"--report {path} cannot be written: {problem.strerror or problem}") from problem
+def _links(form: str) -> Links:
+    return find_links(Path.cwd(), os.environ) if links_wanted(form) else Links()
 
 
 def _write_diff(outcome: Outcome) -> None:
     diff = unified(outcome)
     if _coloured(sys.stdout) and outcome.before is not None:
-        click.echo(painted(diff.decode(outcome.before.encoding, "replace")), nl=False)
+        click.echo(painted(diff.decode(outcome.before.encoding, "replace")), nl=False, color=True)
     else:
         _write_bytes(diff)
 
 
-def _write_text(report: Report, *, check: bool) -> None:
-    click.echo(text_report(report, check=check, colour=_coloured(sys.stderr)), nl=False, err=True)
-
-
-def _json_bytes(text: str) -> bytes:
-    # A file name that is not UTF-8 holds lone surrogates, which become what JSON writes for them.
-    return text.encode("utf-8", "backslashreplace")
+def _write_text(report: Report, style: Style) -> None:
+    # What is coloured was decided already: click would take colours out again where it sees no terminal.
+    click.echo(text_report(report, style), nl=False, err=True, color=style.colour)
 
 
 def _write_bytes(content: bytes) -> None:
@@ -284,4 +337,4 @@ def _write_bytes(content: bytes) -> None:
 
 
 def _coloured(stream: IO[str]) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wants_colour(os.environ, terminal=stream.isatty())

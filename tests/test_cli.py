@@ -405,8 +405,10 @@ def test_a_report_beside_the_diff() -> None:
 def test_a_report_that_cannot_be_written() -> None:
     write({"train.py": TRAIN})
     result = run("train.py", "--report", "no/such/report.json")
-    assert result.exit_code == 2
-    assert result.stderr.endswith("ampify: --report no/such/report.json cannot be written: No such file or directory\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "ampify: no/such/report.json: the report cannot be written: its folder does not exist (make the folder first)\n"
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names that are no text")

@@ -31,7 +31,7 @@ def preset(folder: Path, text: str) -> None:
 
 def test_defaults() -> None:
     read = options()
-    assert (read.format, read.report, read.exit_zero) == ("text", None, False)
+    assert (read.format, read.reports, read.exit_zero) == ("text", (), False)
     settings = read.settings
     assert (settings.target, settings.opt_level, settings.dtype, settings.vendor) == ("runtime", "O1", "float16", None)
     assert settings.jobs >= 1
@@ -54,7 +54,7 @@ def test_every_key_can_be_preset(tmp_path: Path) -> None:
         ignore = ["AMP209"]
         exclude = ["old/*"]
         format = "json"
-        report = "out/report.json"
+        report = ["out/report.json", "out/report.md"]
         jobs = 3
         exit-zero = true
         no-cache = true
@@ -73,7 +73,7 @@ def test_every_key_can_be_preset(tmp_path: Path) -> None:
     assert settings.jobs == 3
     assert not settings.cache
     assert read.format == "json"
-    assert read.report == tmp_path / "out" / "report.json"
+    assert read.reports == (tmp_path / "out" / "report.json", tmp_path / "out" / "report.md")
     assert read.exit_zero
 
 
@@ -159,12 +159,11 @@ def test_what_a_preset_may_not_be(tmp_path: Path, text: str, said: str) -> None:
         ({"target": "native"}, "--target native is not available in this version"),
         ({"dtype": "bfloat16"}, "--dtype bfloat16 is not available in this version"),
         ({"opt_level": "O2"}, "--opt-level O2 is not available in this version; it can be one of O0, O1, O4"),
-        ({"format": "sarif"}, "--format sarif is not available in this version"),
-        ({"format": "yaml"}, "--format must be one of text, json, not 'yaml'"),
+        ({"format": "yaml"}, "--format must be one of text, json, github, sarif, markdown, not 'yaml'"),
         ({"ignore": ("AMP9", "AMP1")}, "--ignore AMP9: no rule"),
-        ({"report": "r.html"}, "--report r.html: the ending .html is not available in this version; use .json"),
-        ({"report": "r.txt"}, "--report r.txt: the ending .txt names no format of a report; use .json"),
-        ({"report": "r"}, "the ending of a name without one names no format"),
+        ({"report": ()}, "--report must be a file name, or a list of them"),
+        ({"report": "r.txt"}, "--report r.txt: the ending .txt names no format of a report; use .md, "),
+        ({"report": "r"}, "--report r: a name without an ending names no format"),
         ({"vendor": "../elsewhere"}, "only to below the current folder"),
         ({"vendor": "third-party"}, "Python cannot import from a folder called 'third-party'"),
         ({"vendor": "lib/class"}, "Python cannot import from a folder called 'class'"),

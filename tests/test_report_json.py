@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+import jsonschema
+import pytest
 
 import ampify
 from ampify.model.anchor import Anchor, line_anchor
-from ampify.model.edit import Delete, Fix
+from ampify.model.edit import Applicability, Delete, Fix
 from ampify.model.finding import Finding, Related
-from ampify.model.plan import LoopSummary, Outcome, Report
-from ampify.model.site import LedgerEntry, Site
+from ampify.model.plan import FileStatus, LoopSummary, Outcome, Report
+from ampify.model.site import LedgerEntry, Site, SiteKind, SiteState
 from ampify.report.json import json_report, rules_json
+from tests.reported import report_of_case
 
 PAGE = (Path(__file__).parents[1] / "docs" / "json.md").read_text(encoding="utf-8")
 
@@ -193,3 +197,58 @@ def test_the_page_names_every_status_and_state() -> None:
         "not_training",
     ):
         assert f"| `{word}` |" in PAGE, word
+
+
+# The schema
+
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+
+
+def strict(schema: Any) -> Any:
+    """The schema without its leave to add keys, so that a key that it lacks is seen."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: strict(value) for key, value in schema.items()}
+    return inner if "properties" not in schema else {"additionalProperties": False, **inner}
+
+
+VALIDATOR = jsonschema.Draft202012Validator(strict(SCHEMA))
+
+
+@pytest.mark.parametrize("name", ["mixed_repository", "dcgan", "checkpoint_resume", "merge_conflict", "fgsm_attack"])
+def test_reports_of_cases_are_as_the_schema_says(name: str) -> None:
+    VALIDATOR.validate(json.loads(json_report(report_of_case(name))))
+
+
+def test_the_schema_takes_the_example_of_the_page_and_every_kind_of_entry() -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    VALIDATOR.validate(json.loads(example))
+    VALIDATOR.validate(json.loads(json_report(REPORT)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("schema", 2), ("files", [{"path": "a", "status": "odd", "reason": ""}]), ("loops", None)]
+)
+def test_the_schema_refuses_what_is_no_report(key: str, value: object) -> None:
+    document = json.loads(json_report(REPORT))
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate({**document, key: value})
+    del document[key]
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(document)
+
+
+def test_a_reader_that_validates_is_not_broken_by_a_new_key() -> None:
+    document = json.loads(json_report(REPORT))
+    jsonschema.Draft202012Validator(SCHEMA).validate({**document, "new": 1})
+
+
+def test_the_schema_knows_the_states_of_the_code() -> None:
+    definitions = SCHEMA["$defs"]
+    assert definitions["file"]["properties"]["status"]["enum"] == [*get_args(FileStatus)]
+    assert definitions["site"]["properties"]["kind"]["enum"] == [*get_args(SiteKind)]
+    assert definitions["site"]["properties"]["state"]["enum"] == [*get_args(SiteState)]
+    assert definitions["finding"]["properties"]["applicability"]["enum"] == [*get_args(Applicability)]

@@ -14,10 +14,10 @@ from ampify.model.edit import Delete, Fix
 from ampify.model.finding import Finding, Related
 from ampify.model.plan import LoopSummary, Outcome, Report
 from ampify.model.site import LedgerEntry, Site
-from ampify.report.colour import paint
+from ampify.report.colour import paint, wants_colour
 from ampify.report.diff import painted, unified
 from ampify.report.status import exit_status
-from ampify.report.text import text_report
+from ampify.report.text import Style, text_report
 from ampify.source import decode_source
 
 PLACE = Anchor("train.py", 3, 4, 3, 19, "Call")
@@ -82,7 +82,7 @@ def test_one_cause_that_forbids_several_loops_is_told_once() -> None:
 
 def test_colour_changes_nothing_but_colour() -> None:
     report = a_report(REMARK, REFUSAL, INTERNAL, loops=(loop("refused"),))
-    coloured = text_report(report, colour=True)
+    coloured = text_report(report, Style(colour=True))
     assert "\033[31mAMP204\033[0m" in coloured
     assert "\033[33mAMP111\033[0m" in coloured
     assert re.sub(r"\033\[\d+m", "", coloured) == text_report(report)
@@ -133,7 +133,7 @@ def test_summary(report: Report, summary: str) -> None:
 
 
 def test_a_check_names_the_files_and_does_not_advertise() -> None:
-    text = text_report(a_report(outcomes=(CHANGED, UNCHANGED), loops=(loop("migrated"),)), check=True)
+    text = text_report(a_report(outcomes=(CHANGED, UNCHANGED), loops=(loop("migrated"),)), Style(check=True))
     assert text == "would change train.py\n\n1 file would change; 1 training loop migrated.\n"
 
 
@@ -220,3 +220,70 @@ def test_a_painted_diff_is_the_diff_in_colours() -> None:
         assert line in shown
     assert "\033[36m@@" in shown
     assert paint("x", "red", enabled=False) == "x"
+
+
+# How much is told
+
+
+def test_places_that_are_refused_outside_of_loops_are_not_told_as_nothing_to_do() -> None:
+    place = replace(REFUSAL, loop=None)
+    said = text_report(a_report(place, replace(place, anchor=replace(PLACE, line=9))))
+    assert said.endswith("\n\nNothing changed: 2 places of training code refused, no whole training loop in 1 file.\n")
+    said = text_report(a_report(place, loops=(loop("right"),)))
+    assert said.endswith("\n\nNothing changed: 1 training loop right already, 1 other place refused.\n")
+    said = text_report(a_report(place, outcomes=(CHANGED,), loops=(loop("migrated"),)))
+    assert "\n\n1 file would change; 1 training loop migrated, 1 other place refused.\n" in said
+
+
+def test_quiet_keeps_what_failed_and_what_is_refused() -> None:
+    report = a_report(REMARK, REFUSAL, FIXED, INTERNAL, outcomes=(CHANGED,), loops=(loop("refused"),))
+    said = text_report(report, Style(quiet=True))
+    assert re.findall(r"AMP\d+", said) == ["AMP901", "AMP204"]
+    assert "would change" not in said
+    assert text_report(a_report(REMARK), Style(quiet=True)) == ""
+
+
+def test_verbose_shows_each_loop_with_its_sites() -> None:
+    entries = (
+        LedgerEntry(Site("backward", PLACE, "a"), "rewritten", "AMP201"),
+        LedgerEntry(Site("save", replace(PLACE, line=8), "a"), "not_training", ""),
+        LedgerEntry(Site("step", PLACE, "another"), "right", ""),
+    )
+    report = replace(a_report(FIXED, loops=(loop("migrated"),)), ledger=entries)
+    assert text_report(report, Style(verbose=True)).startswith(
+        "train.py:1: training loop of model with optimizer: migrated\n"
+        "    train.py:3:5: backward rewritten AMP201 [unscaled-backward]\n"
+        "    train.py:8:5: save not training\n\n"
+    )
+    assert "rewritten" not in text_report(report)
+
+
+def test_statistics_count_each_rule_the_commonest_first() -> None:
+    elsewhere = replace(FIXED, anchor=replace(PLACE, line=9), loop="b")
+    report = a_report(
+        REFUSAL, replace(REFUSAL, loop="b"), FIXED, elsewhere, REMARK, loops=(loop("migrated"), loop("refused", "b"))
+    )
+    assert text_report(report, Style(quiet=True, statistics=True)).split("\n\n")[-1] == (
+        "2  AMP201 [unscaled-backward] (1 withheld, 1 applied)\n"
+        "1  AMP111 [torch-too-old] (1 to look at)\n"
+        "1  AMP204 [closure-step] (1 refused)\n"
+    )
+    assert text_report(a_report(), Style(quiet=True, statistics=True)) == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "wanted"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+def test_whether_colours_are_wanted(environment: dict[str, str], terminal: bool, wanted: bool) -> None:
+    assert wants_colour(environment, terminal=terminal) is wanted

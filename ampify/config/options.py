@@ -13,7 +13,7 @@ from ampify.model.settings import OPT_LEVELS
 Value: TypeAlias = str | bool | int | tuple[str, ...]
 
 FORMATS = ("text", "json", "github", "sarif", "markdown")
-REPORT_ENDINGS = (".json", ".md", ".html", ".sarif")
+REPORT_ENDINGS = (".md", ".json", ".sarif")
 
 
 class InvalidOption(Exception):
@@ -49,6 +49,11 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
+def _names(value: object) -> tuple[str, ...] | None:
+    names = (value,) if isinstance(value, str) else _strings(value)
+    return names if names and all(names) else None
+
+
 _FLAG = Option("true or false", lambda value: value if isinstance(value, bool) else None)
 _TEXT = Option("a string that is not empty", lambda value: value if isinstance(value, str) and value else None)
 _LIST = Option("a list of strings", _strings)
@@ -63,14 +68,14 @@ OPTIONS: Mapping[str, Option] = {
     "select": _LIST,
     "ignore": _LIST,
     "exclude": _LIST,
-    "format": _choice(*FORMATS, unavailable=("github", "sarif", "markdown")),
-    "report": _TEXT,
+    "format": _choice(*FORMATS),
+    "report": Option("a file name, or a list of them", _names),
     "jobs": Option("a whole number of at least 1", _count),
     "exit-zero": _FLAG,
     "no-cache": _FLAG,
 }
 # Flags that say what this one run is to do; a file that preset them would surprise.
-RUN_FLAGS = ("write", "check", "config", "verbose")
+RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics")
 
 
 def read_value(key: str, given: object, where: str) -> Value:
@@ -95,10 +100,9 @@ def require_known(key: str, where: str) -> None:
 
 
 def report_path(text: str) -> Path:
-    """The file a report goes to; raises InvalidOption if its ending names no format of this version."""
+    """The file a report goes to; raises InvalidOption if its ending names no format of a report."""
     path = Path(text)
-    if path.suffix == ".json":
-        return path
-    lacking = path.suffix in REPORT_ENDINGS
-    why = "is not available in this version" if lacking else "names no format of a report"
-    raise InvalidOption(f"--report {text}: the ending {path.suffix or 'of a name without one'} {why}; use .json")
+    if path.suffix not in REPORT_ENDINGS:
+        ending = f"the ending {path.suffix}" if path.suffix else "a name without an ending"
+        raise InvalidOption(f"--report {text}: {ending} names no format of a report; use {', '.join(REPORT_ENDINGS)}")
+    return path

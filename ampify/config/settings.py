@@ -20,7 +20,7 @@ class Options:
 
     settings: Settings
     format: str = "text"
-    report: Path | None = None
+    reports: tuple[Path, ...] = ()
     exit_zero: bool = False
 
 
@@ -53,11 +53,10 @@ def read_options(
         jobs=int(cast("int", values.get("jobs", os.cpu_count() or 1))),
         cache=not values.get("no-cache", False),
     )
-    report = values.get("report")
     return Options(
         settings,
         format=str(values.get("format", "text")),
-        report=None if report is None else report_path(str(report)),
+        reports=tuple(report_path(name) for name in _texts(values, "report")),
         exit_zero=bool(values.get("exit-zero", False)),
     )
 

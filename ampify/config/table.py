@@ -68,5 +68,11 @@ def _presets(table: Mapping[str, object], path: Path) -> dict[str, Value]:
     for key, given in table.items():
         require_known(key, str(path))
         value = read_value(key, given, f"{path}: `{key}`")
-        presets[key] = str(path.parent / str(value)) if key in _PATHS else value
+        presets[key] = _beside(path, value) if key in _PATHS else value
     return presets
+
+
+def _beside(file: Path, value: Value) -> Value:
+    names = value if isinstance(value, tuple) else (str(value),)
+    paths = tuple(str(file.parent / name) for name in names)
+    return paths if isinstance(value, tuple) else paths[0]

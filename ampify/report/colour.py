@@ -1,4 +1,4 @@
-"""Colours of a terminal."""
+"""Colours of a terminal, and whether they are wanted."""
 
 from __future__ import annotations
 
@@ -16,3 +16,15 @@ def paint(text: str, colour: Colour | None, *, enabled: bool = True) -> str:
         return text
     body = text.rstrip("\r\n")
     return f"\033[{_CODES[colour]}m{body}\033[0m{text[len(body) :]}"
+
+
+def wants_colour(environment: Mapping[str, str], *, terminal: bool) -> bool:
+    """Whether to colour what goes to a stream, by the conventions of no-color.org and force-color.org.
+
+    A wish for none goes before a wish for some; both before what the stream is.
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return environment["FORCE_COLOR"] != "0"
+    return terminal and environment.get("TERM") != "dumb"

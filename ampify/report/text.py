@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.colour import Colour, paint
+from ampify.report.standing import STANDINGS, Standing, loose_refusals, ranked, told_once
+from ampify.report.wording import counted, in_words
 
 LoopState: TypeAlias = Literal["migrated", "right", "refused"]
 
-_INTERNAL = "AMP9"
-_UNREADABLE = "AMP00"
+_TITLES: tuple[tuple[Standing, str, Colour], ...] = (
+    ("failed", "Failed", "red"),
+    ("refused", "Not migrated", "red"),
+    ("review", "To look at", "yellow"),
+)
+_QUIET_TITLES = _TITLES[:2]
 
 
-def text_report(report: Report, *, check: bool = False, colour: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How much is told, and whether in colours.
+
+    `check`: no diff shows what would change, so that the files are named. `quiet`: only what failed and what was
+    refused. `verbose`: the loops as well, with all their sites. `statistics`: how often each rule had something to say.
+    """
+
+    check: bool = False
+    colour: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    statistics: bool = False
+
+
+def text_report(report: Report, style: Style = Style()) -> str:
     """Findings, worst first, and the summary; where no diff shows them, the files that change."""
-    blocks = [*_groups(report, colour), _left_alone(report), _changes(report, check), [*_summary(report, check)]]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
+    blocks: list[list[str]] = [*_groups(report, style)]
+    if not style.quiet:
+        blocks.append(_left_alone(report))
+    if style.verbose:
+        blocks += [[*_loop(loop, report, style.colour)] for loop in report.loops]
+    if style.statistics:
+        blocks.append(_statistics(report, style.colour))
+    if not style.quiet:
+        blocks += [_changes(report, style.check), [*_summary(report, style.check)]]
+    text = "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    return f"{text}\n" if text else ""
 
 
-def _groups(report: Report, colour: bool) -> Iterator[list[str]]:
-    failed_paths = {outcome.path for outcome in report.outcomes if outcome.status == "failed"}
-    failures = [f for f in report.findings if _is_failure(f, failed_paths)]
-    refusals = [f for f in report.findings if f.refuses and f not in failures]
-    remarks = [f for f in report.findings if f not in failures and not f.refuses and f.applicability != "safe"]
-    yield _group("Failed", failures, "red", colour)
-    yield _group("Not migrated", refusals, "red", colour)
-    yield _group("To look at", remarks, "yellow", colour)
+def _groups(report: Report, style: Style) -> Iterator[list[str]]:
+    findings = ranked(report)
+    for standing, title, hue in _QUIET_TITLES if style.quiet else _TITLES:
+        yield _group(title, findings[standing], hue, style.colour)
 
 
-def _is_failure(finding: Finding, failed_paths: set[str]) -> bool:
-    return finding.code.startswith(_INTERNAL) or (
-        finding.code.startswith(_UNREADABLE) and finding.anchor.path in failed_paths
-    )
-
-
-def _group(title: str, findings: list[Finding], hue: Colour, colour: bool) -> list[str]:
+def _group(title: str, findings: Sequence[Finding], hue: Colour, colour: bool) -> list[str]:
     if not findings:
         return []
-    # One cause can forbid several loops, and is told once.
-    told = list(dict.fromkeys("\n".join(_finding(finding, hue, colour)) for finding in findings))
-    return [paint(f"{title} ({len(told)})", "bold", enabled=colour), *told]
+    told = told_once(findings)
+    lines = (line for finding in told for line in _finding(finding, hue, colour))
+    return [paint(f"{title} ({len(told)})", "bold", enabled=colour), *lines]
 
 
 def _finding(finding: Finding, hue: Colour, colour: bool) -> Iterator[str]:
@@ -69,6 +90,40 @@ def _quiet(loop: LoopSummary, report: Report) -> str:
     return f"{loop.path}:{loop.line}: this training loop is left as it is, because what forbids it is silenced{why}"
 
 
+def _loop(loop: LoopSummary, report: Report, colour: bool) -> Iterator[str]:
+    """A training loop with what became of each of its sites."""
+    trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
+    yield paint(f"{loop.path}:{loop.line}: training loop of {trains}: {loop.state}", "bold", enabled=colour)
+    names = {finding.code: finding.name for finding in report.findings}
+    for entry in report.ledger:
+        if entry.site.loop == loop.id:
+            where = entry.site.anchor
+            rule = f" {entry.code} [{names.get(entry.code, '')}]".replace(" []", "") if entry.code else ""
+            state = entry.state.replace("_", " ")
+            yield f"    {where.path}:{where.line}:{where.column + 1}: {entry.site.kind} {state}{rule}"
+
+
+def _statistics(report: Report, colour: bool) -> list[str]:
+    """How often each rule had something to say, the commonest first, and what came of it."""
+    counts: Counter[tuple[str, str]] = Counter()
+    outcomes: dict[tuple[str, str], Counter[Standing]] = {}
+    for standing, findings in ranked(report).items():
+        for finding in told_once(findings):
+            rule = (finding.code, finding.name)
+            counts[rule] += 1
+            outcomes.setdefault(rule, Counter())[standing] += 1
+    if not counts:
+        return []
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+    width = len(str(rows[0][1]))
+    return [f"{number:>{width}}  {rule[0]} [{rule[1]}] {_came_to(outcomes[rule], colour)}" for rule, number in rows]
+
+
+def _came_to(standings: Counter[Standing], colour: bool) -> str:
+    parts = (f"{standings[s]} {'to look at' if s == 'review' else s}" for s in STANDINGS if standings[s])
+    return paint(f"({', '.join(parts)})", "dim", enabled=colour)
+
+
 def _changes(report: Report, check: bool) -> list[str]:
     """The files, where no diff shows them."""
     if not check and not report.wrote:
@@ -79,38 +134,45 @@ def _changes(report: Report, check: bool) -> list[str]:
 
 
 def _summary(report: Report, check: bool) -> Iterator[str]:
-    files = Counter(outcome.status for outcome in report.outcomes if outcome.new_bytes is None)
-    looked_at = files.total()
-    loops: Counter[LoopState] = Counter(loop.state for loop in report.loops)
-    changed = files["changed"]
-    if changed:
-        verb = "changed" if report.wrote else "would change"
-        yield f"{_count(changed, 'file')} {verb}; {_loops(loops)}."
+    yield summary_line(report)
+    changing = any(outcome.status == "changed" and outcome.new_bytes is None for outcome in report.outcomes)
+    if changing:
         yield from _vendored(report)
         if not report.wrote and not check:
             yield "Nothing was written; --write writes it."
-        return
+
+
+def summary_line(report: Report) -> str:
+    """The whole run in one line."""
+    files = Counter(outcome.status for outcome in report.outcomes if outcome.new_bytes is None)
+    loops: Counter[LoopState] = Counter(loop.state for loop in report.loops)
+    loose = loose_refusals(report)
+    told = _joined([*_loops(loops), *([f"{counted(loose, 'other place')} refused"] if loose and loops else [])])
+    changed = files["changed"]
+    if changed:
+        verb = "changed" if report.wrote else "would change"
+        return f"{counted(changed, 'file')} {verb}; {told}."
     others = "".join(f"; {files[status]} {status}" for status in ("failed", "skipped") if files[status])
+    looked_at = counted(files.total(), "file")
+    if not loops and loose:
+        place = counted(loose, "place")
+        return f"Nothing changed: {place} of training code refused, no whole training loop in {looked_at}{others}."
     if not loops:
-        yield f"Nothing to do: no training loop found in {_count(looked_at, 'file')}{others}."
-    elif loops["refused"]:
-        yield f"Nothing changed: {_loops(loops)}{others}."
-    else:
-        yield f"Nothing to do: {_loops(loops)}{others}."
+        return f"Nothing to do: no training loop found in {looked_at}{others}."
+    return f"Nothing {'changed' if loops['refused'] or loose else 'to do'}: {told}{others}."
 
 
 def _vendored(report: Report) -> Iterator[str]:
     new = [outcome.path for outcome in report.outcomes if outcome.new_bytes is not None]
     if new:
         folder = f"{new[0].partition('ampify_runtime/')[0]}ampify_runtime"
-        yield f"{_count(len(new), 'file')} of the runtime {'went' if report.wrote else 'would go'} to {folder}."
+        yield f"{counted(len(new), 'file')} of the runtime {'went' if report.wrote else 'would go'} to {folder}."
 
 
-def _loops(loops: Counter[LoopState]) -> str:
+def _loops(loops: Counter[LoopState]) -> Iterator[str]:
     words: dict[LoopState, str] = {"migrated": "migrated", "right": "right already", "refused": "not migrated"}
-    parts = [f"{_count(loops[state], 'training loop')} {words[state]}" for state in words if loops[state]]
-    return ", ".join(parts) if parts else "no training loop"
+    return (f"{counted(loops[state], 'training loop')} {words[state]}" for state in words if loops[state])
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _joined(parts: Iterable[str]) -> str:
+    return ", ".join(parts) or "no training loop"

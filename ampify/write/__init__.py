@@ -11,6 +11,7 @@ from ampify.write.failure import (
     UnfinishedCommit,
     WriteError,
 )
+from ampify.write.report import put_report, require_place
 from ampify.write.undo import Undone, undo
 
 __all__ = [
@@ -26,5 +27,7 @@ __all__ = [
     "UnfinishedCommit",
     "WriteError",
     "commit",
+    "put_report",
+    "require_place",
     "undo",
 ]

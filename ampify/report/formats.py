@@ -1,0 +1,44 @@
+"""The formats of a report by their names, and by the endings of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ampify.model.plan import Report
+from ampify.report.github import github_report
+from ampify.report.json import json_report
+from ampify.report.links import Links
+from ampify.report.markdown import markdown_report
+from ampify.report.sarif import sarif_report
+
+Writer: TypeAlias = Callable[[Report, Links], str]
+
+# All but `text`, which goes to standard error and knows of terminals.
+_WRITERS: Final[Mapping[str, Writer]] = {
+    "json": lambda report, _: json_report(report),
+    "github": lambda report, _: github_report(report),
+    "sarif": lambda report, _: sarif_report(report),
+    "markdown": markdown_report,
+}
+_ENDINGS: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json", ".sarif": "sarif"}
+_LINKING: Final = frozenset({"markdown"})
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's ending asks for."""
+    return _ENDINGS[path.suffix]
+
+
+def links_wanted(form: str) -> bool:
+    """Whether a format shows links to lines."""
+    return form in _LINKING
+
+
+def rendered(report: Report, form: str, links: Links) -> bytes:
+    """The report in a format other than `text`.
+
+    A file name that is not UTF-8 holds lone surrogates, which become what JSON writes for them.
+    """
+    return _WRITERS[form](report, links).encode("utf-8", "backslashreplace")
