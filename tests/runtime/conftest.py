@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from ampify_runtime._core import ambient, enrolment, notices, regions, scalers
+from ampify_runtime._core import ambient, cast_overrides, enrolment, notices, process_casts, regions, scalers
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,11 @@ def fresh_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     regions.forget_regions()
     ambient.withdraw()
+    cast_overrides.withdraw()
+    cast_overrides.forget_registered()
     enrolment.forget_enrolments()
     scalers.forget_scalers()
+    process_casts.forget_settled()
     notices.forget_what_was_said()
 
 

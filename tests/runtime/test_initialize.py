@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import weakref
 from typing import Any
 
@@ -19,27 +18,6 @@ X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 def sgd(*models: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD([p for model in models for p in model.parameters()], lr=0.1)
-
-
-def test_signatures_are_apex_s() -> None:
-    assert [(p.name, p.default) for p in inspect.signature(amp.initialize).parameters.values()] == [
-        ("models", inspect.Parameter.empty),
-        ("optimizers", None),
-        ("enabled", True),
-        ("opt_level", "O1"),
-        ("cast_model_type", None),
-        ("patch_torch_functions", None),
-        ("keep_batchnorm_fp32", None),
-        ("master_weights", None),
-        ("loss_scale", None),
-        ("cast_model_outputs", None),
-        ("num_losses", 1),
-        ("verbosity", 1),
-        ("min_loss_scale", None),
-        ("max_loss_scale", 2.0**24),
-    ]
-    names = list(inspect.signature(amp.scale_loss).parameters)
-    assert names == ["loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check"]
 
 
 class TestShapes:

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = read_lists(arguments.lists)
     for device_type, lists in LISTS[name].items():
         if arguments.device in (None, device_type):
-            sys.stdout.write("\n".join([f"{device_type} ({name})", *_lines(lists), ""]) + "\n")
+            sys.stdout.write("\n".join([f"{device_type} ({name})", *_lines(lists)]) + "\n")
     return 0
 
 

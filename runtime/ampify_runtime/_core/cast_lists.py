@@ -116,6 +116,16 @@ DONE_BY_PARTS: Mapping[str, frozenset[str]] = MappingProxyType(
     {"cpu": frozenset({"cat", "stack"}), "cuda": frozenset("rnn_relu rnn_tanh gru lstm cat stack".split())}
 )
 
+# Forms that write to their first argument. apex let those of its allow list follow its type, and refused those of its
+# deny list in float16. torch's own promotion does the rest.
+MATCH_SELF_IN_APEX = frozenset("addmm_ addmv_ addr_ addbmm_ baddbmm_".split())
+IN_FULL_IN_APEX = frozenset(
+    f"{operator}_"
+    for operator in """
+        acos asin cosh erfinv exp expm1 log log10 log2 reciprocal rsqrt sinh tan pow cumprod cumsum renorm
+    """.split()
+)
+
 
 def read_lists(value: Any) -> str:
     """The name of lists; for None, what the environment says, else `"torch"`. Raises ValueError for no such name."""

@@ -8,27 +8,46 @@ from typing import Any
 
 import torch
 
-from .._core import ambient, scalers
+from .._core import ambient, process_casts, scalers
 from .._core.arguments import read_bool, read_count, read_verbosity
+from .._core.cast_lists import read_lists
 from .._core.enrolment import require_optimizer
-from .._core.float_function import float_function
+from .._core.function_casts import float_function, half_function, promote_function
 from .._core.gradients import parameters_of
 from .._core.initialize import initialize as _initialize
 from .._core.notices import AmpWarning
 from .._core.policy import Request
 from .._core.regions import leave_dead_regions
 from .._core.scaled_loss import scaled_loss
+from ._amp_state import _amp_state
+from .older import (
+    init,
+    init_trainer,
+    register_float_function,
+    register_half_function,
+    register_promote_function,
+    unscale,
+)
 
 __all__ = [
     "AmpWarning",
+    "_amp_state",
     "disable_casts",
     "float_function",
+    "half_function",
+    "init",
+    "init_trainer",
     "initialize",
     "load_state_dict",
     "loss_scale",
     "master_params",
+    "promote_function",
+    "register_float_function",
+    "register_half_function",
+    "register_promote_function",
     "scale_loss",
     "state_dict",
+    "unscale",
 ]
 
 
@@ -47,6 +66,8 @@ def initialize(
     verbosity: Any = 1,
     min_loss_scale: Any = None,
     max_loss_scale: Any = 2.0**24,
+    *,
+    cast_lists: Any = None,
 ) -> Any:
     """Put models and optimizers, each one or several, under an opt level. Call it once, before the training loop.
 
@@ -57,6 +78,9 @@ def initialize(
     - "O1": forwards run under `torch.autocast`, in float16 with dynamic loss scaling on CUDA. On the CPU nothing
       changes, unless the environment says `AMPIFY_DTYPE=bfloat16` or `float16`.
     - "O4": forwards run under `torch.autocast` in bfloat16, on CPU and CUDA, without loss scaling.
+
+    `cast_lists` says which functions run in which type under O1 and O4: "torch", those of `torch.autocast`, or "apex".
+    It holds for the whole process, and is what `AMPIFY_CAST_LISTS` in the environment says if left out, else "torch".
 
     `AMPIFY_OPT_LEVEL` in the environment overrides `opt_level` and the choices that go with it.
     Raises ValueError for choices that are unknown, not available or contradictory, TypeError for what is no model or
@@ -75,7 +99,10 @@ def initialize(
         min_loss_scale=min_loss_scale,
         max_loss_scale=max_loss_scale,
     )
-    return _initialize(models, optimizers, request, read_count("num_losses", num_losses))
+    lists = read_lists(cast_lists)
+    initialized = _initialize(models, optimizers, request, read_count("num_losses", num_losses))
+    process_casts.follow_casts(lists)
+    return initialized
 
 
 def scale_loss(
@@ -89,10 +116,11 @@ def scale_loss(
     """A `with` block for the backward of `loss`, a tensor or an iterable of tensors; yields it scaled.
 
     After the block, `.grad` of the parameters reads unscaled, accumulated or not, unless `delay_unscale`. `optimizers`
-    are those that `loss` trains, one or several; if left out, all that this thread trains with. `loss_id` picks one of
-    `num_losses` scales. With `delay_overflow_check`, gradients are looked at in the step instead of here. `model` is
-    not used. Blocks inside of a block share its scale and its end.
+    are those that `loss` trains, one or several, or a trainer that `init_trainer` was given; if left out, all that this
+    thread trains with. `loss_id` picks one of `num_losses` scales. With `delay_overflow_check`, gradients are looked at
+    in the step instead of here. `model` is not used. Blocks inside of a block share its scale and its end.
     """
+    optimizers = process_casts.known_optimizers(optimizers)
     return scaled_loss(loss, optimizers, loss_id, delay_unscale, delay_overflow_check)
 
 
