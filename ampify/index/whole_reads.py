@@ -35,7 +35,7 @@ class WholeReads:
 
     def _find(self) -> dict[Value, Anchor]:
         places: dict[Value, Anchor] = {}
-        for frame in self.flow.frames:
+        for frame in tuple(self.flow.frames):  # asked after its budget ran out, a flow meets new ones
             facts = self.flow.files[frame.path]
             for read in _reads(self.flow.scope(frame).body):
                 for value in self.flow.evaluate(read, frame):
