@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from ampify import catalog
 from ampify.index import obstacles as find
 from ampify.index.clips import Clips
 from ampify.index.events import Event
-from ampify.index.flags import Flags
 from ampify.index.flow import Flow
-from ampify.index.grouping import Groups
+from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
-from ampify.index.placing import Ingredients, Placing
 from ampify.index.states import States
-from ampify.index.syntax import in_order, path_to
+from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Container, Derived, Frame, Opaque, Value
+from ampify.index.values import Derived, Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.project import BackwardCall, BinaryCrossEntropy, Initialize, Obstacle, TrainingLoop
+from ampify.model.project import BackwardCall, BinaryCrossEntropy, Obstacle, TrainingLoop
 
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
 
@@ -38,10 +34,9 @@ class Assembly:
         self.steps = self.steps_of(trace.events)
         self.names = trace.names
         self.backwards = at_places(trace.backwards.values())
-        self.placing = Placing(flow, self.names)
+        self.initializing = Initializing(flow, trace)
         self.states = States(flow)
         self.clips = Clips(flow, self.entities, self.names)
-        self.flags = Flags(flow, self.names)
 
     def loop(
         self, backwards: tuple[Event, ...], optimizers: frozenset[Value], related: tuple[Event, ...]
@@ -61,7 +56,7 @@ class Assembly:
             calls.append(call)
             obstacles += trouble
             obstacles += self.strangers(event, name)
-        initializes, trouble = self.initializes(backwards, optimizers, models, related, name)
+        initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
         if self.trace.exhausted or self.flow.exhausted:
             obstacles.append(Obstacle("analysis-budget", first, "", loop=name))
@@ -94,124 +89,6 @@ class Assembly:
                 for m in self.entities.modules(frozenset((v,)))
             )
         return frozenset(m for m in found if not self.entities.is_optimizer(m))
-
-    def initializes(
-        self,
-        backwards: tuple[Event, ...],
-        optimizers: frozenset[Value],
-        models: frozenset[Value],
-        related: tuple[Event, ...],
-        loop: str,
-    ) -> tuple[tuple[Initialize, ...], list[Obstacle]]:
-        """Where `amp.initialize` stands or goes, for every run that trains; each place once."""
-        found: dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize] = {}
-        trouble: list[Obstacle] = []
-        for root in sorted({e.root for e in backwards}):
-            for running in together([e for e in backwards if e.root == root]):
-                self.initialize(running, models, related, loop, found, trouble)
-        return tuple(sorted(found.values(), key=lambda i: i.anchor)), trouble
-
-    def initialize(
-        self,
-        running: list[Event],
-        models: frozenset[Value],
-        related: tuple[Event, ...],
-        loop: str,
-        found: dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize],
-        trouble: list[Obstacle],
-    ) -> None:
-        """Adds the places for backwards that run together."""
-        root = running[0].root
-        trained = frozenset(o for e in running for o in e.feeds)
-        present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
-        for event in present:
-            place = self.present(event)
-            found.setdefault((place.anchor, place.models, place.optimizers), place)
-        missing = trained - frozenset(v for e in present for v in e.values)
-        if not missing:
-            return
-        if any(self.holds_tensors(o) for o in missing):
-            detail = "the optimizer holds tensors that are no parameters of a model"
-            trouble.append(Obstacle("no-place-to-initialize", running[0].anchor, detail, loop=loop))
-            return
-        late = self.made_late(missing, running)
-        if late is not None:
-            detail = "the optimizer is made only after the first backward"
-            trouble.append(Obstacle("no-place-to-initialize", late.anchor, detail, loop=loop))
-            return
-        ours = frozenset(m for o in missing for m in self.entities.trained(o)) or models
-        placed = self.placing.place(self.ingredients(missing, ours, running, related, root))
-        if placed is None:
-            at = self.first_build(missing, related) or running[0]
-            detail = "" if ours else "the model it trains was not found"
-            trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
-            return
-        place, spot = placed
-        found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
-
-    def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
-        """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
-        for optimizer in sorted(optimizers, key=lambda value: value.number):
-            fed = [e for e in running if optimizer in e.feeds]
-            builds = [b for b in self.trace.builds.get(optimizer, ()) if any(b.root == e.root for e in fed)]
-            if fed and builds and min(b.number for b in builds) > min(e.number for e in fed):
-                return builds[0]
-        return None
-
-    def holds_tensors(self, optimizer: Value) -> bool:
-        """Whether an optimizer was given values, and all of them known to be something else than parameters."""
-        given = self.flow.store.read(optimizer, "params", None)
-        inner = given | self.flow.elements(frozenset(v for v in given if isinstance(v, Container)))
-        known = bool(inner) and not any(isinstance(v, Opaque) for v in inner)
-        return known and not self.entities.trained(optimizer)
-
-    def present(self, event: Event) -> Initialize:
-        statement = self.flow.files[event.frame.path].anchor(event.statement)
-        assert isinstance(event.node, f.Call)
-        facts = self.flow.files[event.frame.path]
-        given = [facts.text(a.span) for a in event.node.args[:2]]
-        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True)
-
-    @staticmethod
-    def first_build(optimizers: frozenset[Value], related: Iterable[Event]) -> Event | None:
-        builds = (e for e in related if e.kind == "build" and frozenset(e.values) & optimizers)
-        return min(builds, key=lambda e: e.number, default=None)
-
-    def ingredients(
-        self,
-        optimizers: frozenset[Value],
-        models: frozenset[Value],
-        backwards: list[Event],
-        related: tuple[Event, ...],
-        root: int,
-    ) -> Ingredients:
-        """What one run trains and what makes it ready; what it takes from a module it imports was built there."""
-        builds = []
-        for optimizer in sorted(optimizers, key=lambda v: v.number):
-            events = [e for e in related if e.kind == "build" and optimizer in e.values]
-            here = [e for e in events if e.root == root] or events
-            builds += here[:1]
-        first = min(e.number for e in backwards)
-        runs = {root, *(b.root for b in builds)}
-        moves = [e for e in related if e.kind == "move" and e.root in runs and frozenset(e.values) & models]
-        model_builds = [e for e in self.trace.events if e.kind == "build" and frozenset(e.values) & models]
-        return Ingredients(
-            optimizers,
-            models,
-            tuple(builds),
-            tuple(e for e in model_builds if e.root in runs),
-            tuple(m for m in moves if m.number < first),
-            tuple(backwards),
-            tuple(self.favoured(builds)),
-        )
-
-    def favoured(self, builds: Iterable[Event]) -> Iterator[str]:
-        """The model as the optimizer's constructor spells it: `x` of `x.parameters()`."""
-        for build in builds:
-            facts = self.flow.files[build.frame.path]
-            for node, _ in in_order(build.node):
-                if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
-                    yield facts.text(node.value.span)
 
     # Sites
 
@@ -371,17 +248,6 @@ class Assembly:
         for event in by_anchor(events, "wrap"):
             if event.number < max((e.number for e in events if e.kind == "build"), default=built):
                 yield event.anchor
-
-
-def together(events: list[Event]) -> list[list[Event]]:
-    """Backwards of one run, put together where they feed one optimizer or run in one loop statement."""
-    groups = Groups()
-    for event in events:
-        groups.merge([event, *event.feeds, *(event.loops or {event.frame})])
-    parts: dict[Hashable, list[Event]] = {}
-    for event in events:
-        parts.setdefault(groups.find(event), []).append(event)
-    return list(parts.values())
 
 
 def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:

@@ -269,7 +269,7 @@ class Classes:
     def outside_member(self, owner: Value, name: str, called: bool) -> Values:
         """An attribute of something made outside the project, or of something unknown."""
         flow = self.flow
-        values = flow.store.read(owner, name, flow.reader)
+        values = flow.store.read(owner, name, flow.reader) or self.inside_wrap(owner, name)
         if values:
             return values
         if called or isinstance(owner, Container | State):
@@ -284,6 +284,14 @@ class Classes:
         if isinstance(owner, Opaque | Instance) and depth(owner) < 4:
             return flow.one(Opaque, owner, name)
         return NOTHING
+
+    def inside_wrap(self, owner: Value, name: str) -> Values:
+        """An attribute that the class of a wrapped module gives it: a wrapper that has it at all passes it on."""
+        if not isinstance(owner, Instance) or owner.dotted not in catalog.WRAPS or name == "module":
+            return NOTHING
+        wrapped = self.flow.store.read(owner, "wrapped", self.flow.reader)
+        inner = [v for v in wrapped if isinstance(v, Instance) and v.cls is not None]
+        return NOTHING.union(*(self.class_member(v.cls, name, v) for v in inner if v.cls is not None))
 
 
 def depth(value: Value) -> int:

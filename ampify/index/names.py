@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from ampify.index.entities import Entities
+from ampify.index.evaluated import evaluated
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.made_once import made_once
@@ -73,14 +74,23 @@ class Names:
         return frozenset(found)
 
     def models(self, values: Values, place: Spot) -> frozenset[Value]:
-        """The modules a variable's values are, inside any parallel wrapper; none if it holds an optimizer too."""
+        """The modules a variable's values are, inside any parallel wrapper, or those in a list; none if it holds an
+        optimizer too."""
         found: set[Value] = set()
+        if any(isinstance(v, Container) for v in values):
+            values = self.listed(values, place)
         if any(self.entities.is_optimizer(v) for v in values):
             return NOTHING
         for value in values:
             if isinstance(value, Instance | Opaque):
                 found |= self.entities.unwrapped(value)
         return frozenset(found)
+
+    def listed(self, values: Values, place: Spot) -> Values:
+        """What the one list that values are surely holds by a place; nothing if that is not all modules."""
+        lists = [v for v in values if isinstance(v, Container) and v.part in LISTS]
+        held = self.moments.elements(lists[0], place) if len(lists) == len(values) == 1 else NOTHING
+        return held if all(self.entities.is_module(v) for v in held) else NOTHING
 
     def cover(
         self,
@@ -104,8 +114,11 @@ class Names:
         return (min(whole, key=lambda e: e.rank),) if whole else None
 
     def certain(self, expression: Expression, place: Spot) -> bool:
-        """Whether all that an expression reads surely has been set when a place is reached."""
-        return all(self.moments.certain(owner, name, place) for owner, name in expression.through)
+        """Whether all that an expression reads surely has been set when a place is reached, or it was read by then."""
+        if all(self.moments.certain(owner, name, place) for owner, name in expression.through):
+            return True
+        frame = place.frame
+        return evaluated(expression.text, self.flow.files[frame.path], self.flow.scope(frame).body, place.at)
 
     def expressions(self, place: Spot, entity: Entity, paired: frozenset[str] = frozenset()) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""

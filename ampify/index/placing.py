@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.made_once import made_once
-from ampify.index.moments import Spot, conditional
+from ampify.index.moments import Path, Spot, conditional
 from ampify.index.names import Names
 from ampify.index.syntax import inside, path_to
 from ampify.index.values import Frame, Value
@@ -91,11 +91,28 @@ class Placing:
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
     ) -> f.Stmt | None:
         """The statement to follow: it ends all the `ready` ones, and no backward runs before or inside it."""
-        training = self.training(run, depth)
-        block, index = _join([path_to(body, span) for span in ready])
-        statement = block[index]
-        trains = any(inside(span, statement.span) or span[:2] < statement.span[:2] for span in training)
-        return None if trains else statement
+        training = [path_to(body, span) for span in self.training(run, depth)]
+        ways = [path_to(body, span) for span in ready]
+        level = _shared_levels(ways)
+        while True:
+            block, index = max((way[level] for way in ways), key=lambda step: step[1])
+            statement = block[index]
+            if not any(_starts_by(way, statement) for way in training):
+                return statement
+            # Within a block that is no more than a part of the one around it, what precedes it has happened too.
+            ways = [way for way in ways if len(way) > level + 1 and way[level][1] == index]
+            level += 1
+            inner = {id(way[level][0]) for way in (*ways, *training) if len(way) > level}
+            short = any(len(way) <= level for way in training)
+            if not ways or short or len(inner) > 1 or not self.transparent(statement, run, depth):
+                return None
+
+    def transparent(self, statement: f.Stmt, run: Ingredients, depth: int) -> bool:
+        """Whether a block is no more than a part of the one around it: a `with`, or the script's own part."""
+        if isinstance(statement, f.Branch):
+            facts = self.flow.files[run.builds[0].stack[depth][0].path]
+            return "__name__" in facts.text(statement.test.span)
+        return isinstance(statement, f.With)
 
     @staticmethod
     def training(run: Ingredients, depth: int) -> list[f.Span]:
@@ -138,10 +155,15 @@ def _passes(event: Event, other: Event, depth: int) -> bool:
     return above and event.stack[depth][0] is other.stack[depth][0]
 
 
-def _join(paths: list[tuple[tuple[tuple[f.Stmt, ...], int], ...]]) -> tuple[tuple[f.Stmt, ...], int]:
-    """The deepest block that all paths pass through, and the position of the last of them in it."""
-    depth = min(len(p) for p in paths)
+def _starts_by(way: Path, statement: f.Stmt) -> bool:
+    """Whether the statement that a way leads to starts before another one, or inside it."""
+    span = way[-1][0][way[-1][1]].span
+    return inside(span, statement.span) or span[:2] < statement.span[:2]
+
+
+def _shared_levels(ways: list[Path]) -> int:
+    """The level of the deepest block that all ways pass through."""
     level = 0
-    while level + 1 < depth and all(p[level + 1][0] is paths[0][level + 1][0] for p in paths):
+    while all(len(way) > level + 1 and way[level + 1][0] is ways[0][level + 1][0] for way in ways):
         level += 1
-    return paths[0][level][0], max(p[level][1] for p in paths)
+    return level

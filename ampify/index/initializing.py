@@ -1,0 +1,194 @@
+"""Where `amp.initialize` stands or goes for all that one loop trains, run by run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from ampify import catalog
+from ampify.index.events import Event
+from ampify.index.flags import Flags
+from ampify.index.flow import Flow
+from ampify.index.grouping import Groups
+from ampify.index.moments import Spot
+from ampify.index.placing import Ingredients, Placing
+from ampify.index.syntax import in_order
+from ampify.index.trace import Trace
+from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters, Value, Values
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import Initialize, Obstacle
+
+Places: TypeAlias = dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize]
+
+
+class Initializing:
+    """Answers from a trace."""
+
+    def __init__(self, flow: Flow, trace: Trace) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.entities = trace.classify.entities
+        self.names = trace.names
+        self.placing = Placing(flow, self.names)
+        self.flags = Flags(flow, self.names)
+
+    def places(
+        self, backwards: tuple[Event, ...], models: frozenset[Value], related: tuple[Event, ...], loop: str
+    ) -> tuple[tuple[Initialize, ...], list[Obstacle]]:
+        """The places for every run that trains, each once, and why there is none for some. `models` stand for what
+        optimizers train of which that is not known."""
+        found: Places = {}
+        trouble: list[Obstacle] = []
+        for root in sorted({e.root for e in backwards}):
+            for running in together([e for e in backwards if e.root == root]):
+                reason = self.initialize(running, models, related, found)
+                if reason is not None:
+                    at, detail = reason
+                    trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
+        return tuple(sorted(found.values(), key=lambda i: i.anchor)), trouble
+
+    def initialize(
+        self, running: list[Event], models: frozenset[Value], related: tuple[Event, ...], found: Places
+    ) -> tuple[Event, str] | None:
+        """Adds the places for backwards that run together; where and why, if there is none."""
+        trained = frozenset(o for e in running for o in e.feeds)
+        present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
+        for event in present:
+            place = self.present(event)
+            found.setdefault((place.anchor, place.models, place.optimizers), place)
+        missing = trained - frozenset(v for e in present for v in e.values)
+        if not missing:
+            return None
+        if any(self.holds_tensors(o) for o in missing):
+            return running[0], "the optimizer holds tensors that are no parameters of a model"
+        late = self.made_late(missing, running)
+        if late is not None:
+            return late, "the optimizer is made only after the first backward"
+        ours = frozenset(m for o in missing for m in self.trained(o)) or models
+        placed = self.placing.place(self.ingredients(missing, ours, running, related))
+        if placed is None:
+            at = self.first_build(missing, related) or running[0]
+            return at, "" if ours else "the model it trains was not found"
+        place, spot = placed
+        found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
+        return None
+
+    def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
+        """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
+        for optimizer in sorted(optimizers, key=lambda value: value.number):
+            fed = [e for e in running if optimizer in e.feeds]
+            builds = [b for b in self.trace.builds.get(optimizer, ()) if any(b.root == e.root for e in fed)]
+            if fed and builds and min(b.number for b in builds) > min(e.number for e in fed):
+                return builds[0]
+        return None
+
+    def holds_tensors(self, optimizer: Value) -> bool:
+        """Whether an optimizer was given values, and all of them known to be something else than parameters."""
+        given = self.flow.store.read(optimizer, "params", None)
+        inner = given | self.flow.elements(frozenset(v for v in given if isinstance(v, Container)))
+        known = bool(inner) and not any(isinstance(v, Opaque) for v in inner)
+        return known and not self.entities.trained(optimizer)
+
+    def trained(self, optimizer: Value) -> frozenset[Value]:
+        """The modules whose parameters an optimizer was given, less those that their names mean only later."""
+        found = self.entities.trained(optimizer)
+        builds = self.trace.builds.get(optimizer, ())
+        if any("add_param_group" in facts.methods for facts in self.flow.files.values()):
+            return found
+        later = [self.later(build) for build in builds]
+        return found - frozenset.intersection(*later) if later else found
+
+    def later(self, build: Event) -> frozenset[Value]:
+        """Modules that an `x` of `x.parameters()` in a constructor's call means only after it, if it takes no other
+        parameters."""
+        spot = Spot.of(build)
+        now, ever = NOTHING, NOTHING
+        for node, parents in in_order(build.node):
+            if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
+                held = self.held(node.value, spot)
+                now, ever = now | held, ever | self.flow.evaluate(node.value, build.frame)
+                if not held:
+                    return NOTHING
+            elif isinstance(node, f.Name | f.Attribute) and not _called(node, parents):
+                others = self.flow.evaluate(node, build.frame)
+                if any(isinstance(v, Parameters | Container) for v in others):
+                    return NOTHING
+        return self.entities.modules(ever) - self.entities.modules(now)
+
+    def held(self, expr: f.Expr, spot: Spot) -> Values:
+        """What a name or its attribute may be at a place; nothing if it is another expression, or that is unknown."""
+        moments = self.names.moments
+        if isinstance(expr, f.Name):
+            return moments.values(self.flow.home(spot.frame, expr.id), expr.id, spot)
+        if not isinstance(expr, f.Attribute):
+            return NOTHING
+        owners = self.held(expr.value, spot)
+        if not all(isinstance(o, Instance) for o in owners):
+            return NOTHING
+        return NOTHING.union(*(moments.values(owner, expr.attr, spot) for owner in owners))
+
+    def present(self, event: Event) -> Initialize:
+        statement = self.flow.files[event.frame.path].anchor(event.statement)
+        assert isinstance(event.node, f.Call)
+        facts = self.flow.files[event.frame.path]
+        given = [facts.text(a.span) for a in event.node.args[:2]]
+        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True)
+
+    @staticmethod
+    def first_build(optimizers: frozenset[Value], related: Iterable[Event]) -> Event | None:
+        builds = (e for e in related if e.kind == "build" and frozenset(e.values) & optimizers)
+        return min(builds, key=lambda e: e.number, default=None)
+
+    def ingredients(
+        self,
+        optimizers: frozenset[Value],
+        models: frozenset[Value],
+        backwards: list[Event],
+        related: tuple[Event, ...],
+    ) -> Ingredients:
+        """What one run trains and what makes it ready; what it takes from a module it imports was built there."""
+        root = backwards[0].root
+        builds = []
+        for optimizer in sorted(optimizers, key=lambda v: v.number):
+            events = [e for e in related if e.kind == "build" and optimizer in e.values]
+            here = [e for e in events if e.root == root] or events
+            builds += here[:1]
+        first = min(e.number for e in backwards)
+        runs = {root, *(b.root for b in builds)}
+        moves = [e for e in related if e.kind == "move" and e.root in runs and frozenset(e.values) & models]
+        model_builds = [e for e in self.trace.events if e.kind == "build" and frozenset(e.values) & models]
+        return Ingredients(
+            optimizers,
+            models,
+            tuple(builds),
+            tuple(e for e in model_builds if e.root in runs),
+            tuple(m for m in moves if m.number < first),
+            tuple(backwards),
+            tuple(self.favoured(builds)),
+        )
+
+    def favoured(self, builds: Iterable[Event]) -> Iterator[str]:
+        """The model as the optimizer's constructor spells it: `x` of `x.parameters()`."""
+        for build in builds:
+            facts = self.flow.files[build.frame.path]
+            for node, _ in in_order(build.node):
+                if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
+                    yield facts.text(node.value.span)
+
+
+def together(events: list[Event]) -> list[list[Event]]:
+    """Backwards of one run, put together where they feed one optimizer or run in one loop statement."""
+    groups = Groups()
+    for event in events:
+        groups.merge([event, *event.feeds, *(event.loops or {event.frame})])
+    parts: dict[Hashable, list[Event]] = {}
+    for event in events:
+        parts.setdefault(groups.find(event), []).append(event)
+    return list(parts.values())
+
+
+def _called(node: f.Expr, parents: tuple[f.Expr, ...]) -> bool:
+    """Whether an expression is what a call calls."""
+    return bool(parents) and isinstance(parents[-1], f.Call) and parents[-1].func is node
