@@ -299,7 +299,7 @@ class _Extraction:
                 return self.comprehension(node, span, scope, prefix)
         if isinstance(node, ast.JoinedStr):
             self.count_quote(node, span)
-        return f.Operation(span, _kind(node), tuple(map(read, _operands(node))))
+        return f.Operation(span, _kind(node), tuple(map(read, _operands(node))), _operator(node))
 
     def renamed(self, name: str) -> str:
         for mapping in reversed(self.renames):
@@ -335,6 +335,15 @@ class _Extraction:
 
 def _kind(node: ast.AST) -> str:
     return type(node).__name__
+
+
+def _operator(node: ast.expr) -> str:
+    match node:
+        case ast.BoolOp() | ast.UnaryOp():
+            return _kind(node.op)
+        case ast.Compare(ops=[only]):
+            return _kind(only)
+    return ""
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:

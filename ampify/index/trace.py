@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from ampify.index.classify import Classifier
 from ampify.index.clearing import Clearing
+from ampify.index.constants import Constants
 from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.names import Names
@@ -96,6 +97,7 @@ class Trace:
         self.events: list[Event] = []
         self.builds: dict[Value, list[Event]] = {}
         self.names = Names(flow, self.classify.entities, self.builds)
+        self.constants = Constants(flow)
         self.clearing = Clearing(flow, self.names)
         self.visited: set[Frame] = set()
         self.met: set[Place] = set()
@@ -171,7 +173,7 @@ class Trace:
                 return None
             case f.Branch():
                 state = self.expressions((statement.test,), frame, state)
-                ends = [self.block(arm, frame, state, exits) for arm in statement.arms]
+                ends = [self.block(arm, frame, state, exits) for arm in self.arms(statement, frame)]
                 return join([*ends, state if statement.kind == "Match" and not statement.exhaustive else None])
             case f.For() | f.While():
                 return self.loop(statement, frame, state, exits)
@@ -195,6 +197,13 @@ class Trace:
             case f.Simple():
                 state = self.expressions(statement.operands, frame, state)
         return state
+
+    def arms(self, branch: f.Branch, frame: Frame) -> tuple[tuple[f.Stmt, ...], ...]:
+        """The arms of a branch that a frame may enter."""
+        if branch.kind == "Match" or len(branch.arms) != 2:
+            return branch.arms
+        holds = self.constants.decided(branch.test, frame)
+        return branch.arms if holds is None else branch.arms[:1] if holds else branch.arms[1:]
 
     def loop(self, statement: f.For | f.While, frame: Frame, state: Pending, exits: _Exits) -> Pending | None:
         """Two rounds, so that what one leaves behind meets the next; a `for` is taken to run at least once."""

@@ -123,11 +123,13 @@ class Walrus:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Any other expression, as its operands in order of evaluation."""
+    """Any other expression, as its operands in order of evaluation; `operator` is the `ast` class name of what a
+    `BoolOp`, a `UnaryOp` or a `Compare` of two does with them."""
 
     span: Span
     kind: str
     operands: tuple[Expr, ...]
+    operator: str = ""
 
 
 Expr: TypeAlias = (
