@@ -12,7 +12,7 @@ from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of, refuse_amsgrad
 from .gathering import alike, gradients_of, trained, zeros_for
 from .on_device import move_to_device, step_on_device, take_common_step, with_steps_by_parameter
-from .scaling import Scaling, scaling_of
+from .scaling import Scaling, scaling_of, unscale_gradients
 
 
 class FusedAdam(FusedOptimizer):
@@ -103,10 +103,11 @@ class FusedAdam(FusedOptimizer):
             if self.capturable and parameters:
                 step = step_on_device(self, group, parameters)
                 self._update(group, parameters, self._prepare(group, parameters, scaling, step))
-                continue
-            self._count(group, parameters)
-            for some in alike(parameters, self._steps_of):
-                self._update(group, some, self._prepare(group, some, scaling, self._steps_of(some[0])))
+            else:
+                self._count(group, parameters)
+                for some in alike(parameters, self._steps_of):
+                    self._update(group, some, self._prepare(group, some, scaling, self._steps_of(some[0])))
+            unscale_gradients(parameters, scaling)
         return loss
 
     def _prepare(

@@ -13,7 +13,7 @@ from .fused_lamb import start_moments, stats_by_device
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of, refuse_amsgrad
 from .gathering import alike, gradients_of, trained
 from .on_device import move_to_device, step_on_device, take_common_step, with_steps_by_parameter
-from .scaling import Scaling, scaling_of
+from .scaling import Scaling, scaling_of, unscale_gradients
 
 
 class FusedMixedPrecisionLamb(FusedOptimizer):
@@ -88,6 +88,7 @@ class FusedMixedPrecisionLamb(FusedOptimizer):
             if parameters:
                 self._start(parameters)
                 self._step_group(group, parameters, scaling, stats[parameters[0].device])
+                unscale_gradients(parameters, scaling)
         return loss
 
     def _step_group(
