@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_warned: set[str] = set()
+from . import cuda, reference
+from .engines import engine_for
+from .fallback import warn_of_fallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +26,21 @@ class Usability:
 
 
 def usable(device: torch.device) -> Usability:
-    """Whether the CUDA kernels can be used on `device`; asks once per device and process, and never raises."""
-    if device.type != "cuda":
-        return Usability(False, f"{device.type} tensors have no CUDA kernels")
-    return Usability(False, "the kernels are not there yet")
+    """Whether the CUDA kernels can be used on `device`; finds out once per device and process, and never raises."""
+    if device == torch.device("cuda") and torch.cuda.is_available():
+        device = torch.device("cuda", torch.cuda.current_device())
+    engine = engine_for(device)
+    return Usability(False, engine) if isinstance(engine, str) else Usability(True)
 
 
 def of(tensors: Sequence[Tensor]) -> Any:
-    """What carries out an operation on `tensors`: a module with functions of the operations' names and signatures.
-
-    Raises ValueError if `tensors` is empty where the operation has nobody to ask for a device.
-    """
-    return _reference()
-
-
-def _reference() -> ModuleType:
-    from . import reference
-
+    """What carries out an operation on `tensors`: a module with functions of the operations' names and signatures."""
+    if not tensors:
+        return reference
+    device = tensors[0].device
+    engine = engine_for(device)
+    if not isinstance(engine, str):
+        return cuda
+    if device.type == "cuda":
+        warn_of_fallback(engine)
     return reference
-
-
-def warn_of_fallback(reason: str) -> None:
-    """Say, once in a process, that plain torch does the kernels' work on a CUDA device, and why."""
-    if not _warned:
-        _warned.add(reason)
-        warnings.warn(f"ampify: fused CUDA kernels are not used: {reason}", stacklevel=3)
