@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-
 from ampify_runtime.kernels.architecture import Target
 from ampify_runtime.kernels.cache import KernelCache
 from ampify_runtime.kernels.driver import Driver
