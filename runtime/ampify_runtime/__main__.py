@@ -12,6 +12,8 @@ from types import MappingProxyType
 SUBCOMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "casts": "print which functions run in which type under automatic casting",
+        "doctor": "print what the fused kernels find on this machine, and which of them are used",
+        "warmup": "compile the fused kernels ahead",
     }
 )
 

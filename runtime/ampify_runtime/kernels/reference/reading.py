@@ -44,6 +44,11 @@ def commit(destinations: Tensors, values: Tensors, skip: Tensor) -> None:
     if not destinations:
         return
     if skip.device.type != "cpu":
-        kept = skip.reshape(()) != 0
-        values = [torch.where(kept, old.to(new.dtype), new) for old, new in zip(destinations, values, strict=True)]
+        values = unless(skip, values, destinations)
     torch._foreach_copy_(list(destinations), list(values))
+
+
+def unless(skip: Tensor, values: Tensors, old: Tensors) -> list[Tensor]:
+    """`values`, or where `skip` is not 0 the `old` ones; decided on the device, without waiting for it."""
+    kept = skip.reshape(()) != 0
+    return [torch.where(kept, before.to(new.dtype), new) for before, new in zip(old, values, strict=True)]
