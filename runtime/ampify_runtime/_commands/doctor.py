@@ -21,11 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the diagnosis; 0 also where plain torch does the work, which is no failure."""
     diagnosis = diagnose()
-    if arguments.json:
-        text = json.dumps(asdict(diagnosis), indent=2, default=str)
-    else:
-        text = "\n".join(lines(diagnosis))
-    sys.stdout.write(text + "\n")
+    as_json = json.dumps(asdict(diagnosis), indent=2, default=str) if arguments.json else None
+    sys.stdout.write((as_json or "\n".join(lines(diagnosis))) + "\n")
     return 0
 
 

@@ -131,7 +131,7 @@ def _layer_norm(
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
     shape, device = _sizes(normalized_shape), input.device.type
-    out_dtype = _under_autocast(input, out_dtype)
+    input, out_dtype = _under_autocast(input, out_dtype)
     with torch.autocast(device, enabled=False):
         if _is_custom(input, (weight, bias), out_dtype, memory_efficient):
             return _layer(input, weight, bias, shape, eps, out_dtype, memory_efficient)
@@ -150,7 +150,7 @@ def _rms_norm(
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
     shape, device = _sizes(normalized_shape), input.device.type
-    out_dtype = _under_autocast(input, out_dtype)
+    input, out_dtype = _under_autocast(input, out_dtype)
     with torch.autocast(device, enabled=False):
         if _is_custom(input, (weight,), out_dtype, memory_efficient):
             return _rms(input, weight, shape, eps, out_dtype, memory_efficient)
@@ -182,11 +182,15 @@ def _is_custom(
     return input.is_cuda and not _agree(out_dtype, *given)
 
 
-def _under_autocast(input: torch.Tensor, otherwise: torch.dtype) -> torch.dtype:
+def _under_autocast(input: torch.Tensor, otherwise: torch.dtype) -> tuple[torch.Tensor, torch.dtype]:
+    """The input, cast under autocast as apex casts it, and the output's type. Weights need not be rounded."""
     device = input.device.type
     if input.dtype is torch.float64 or not torch.amp.is_autocast_available(device):
-        return otherwise
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else otherwise
+        return input, otherwise
+    if not torch.is_autocast_enabled(device):
+        return input, otherwise
+    dtype = torch.get_autocast_dtype(device)
+    return input.to(dtype), dtype
 
 
 def _agree(dtype: torch.dtype, *tensors: torch.Tensor | None) -> bool:

@@ -85,9 +85,9 @@ class _Norm(nn.Module):
 class FusedLayerNorm(_Norm):
     """Layer normalization over the last dimensions, of shape `normalized_shape`, with statistics in fp32.
 
-    The output has the input's type, whatever the parameters' is; under autocast it has autocast's type, as in apex
-    (torch's own layer gives fp32 there). With `memory_efficient` the backward works from the output, so that the input
-    need not be kept; where a weight is zero, its gradient is then zero.
+    The output has the input's type, whatever the parameters' is; under autocast the input is cast and the output has
+    autocast's type, as in apex (torch's own layer gives fp32 there). With `memory_efficient` the backward works from
+    the output, so that the input need not be kept; where a weight is zero, its gradient is then zero.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
