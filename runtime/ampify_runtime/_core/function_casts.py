@@ -14,49 +14,49 @@ from .cast_kernels import map_tensors, tensors_in, to_float, widest
 Function = Callable[..., Any]
 
 
-def half_function(function: Function) -> Function:
-    """`function`, run on arguments in the type that is cast to, wherever casts are on.
+def half_function(fn: Function) -> Function:
+    """`fn`, run on arguments in the type that is cast to, wherever casts are on.
 
     Floating-point tensors among the arguments are converted (float64 is not), also inside of lists, tuples and dicts.
-    Raises TypeError if `function` cannot be called.
+    Raises TypeError if `fn` cannot be called.
     """
 
     def in_half(*args: Any, **kwargs: Any) -> Any:
-        return function(*map_tensors(_to_cast_type, args), **map_tensors(_to_cast_type, kwargs))
+        return fn(*map_tensors(_to_cast_type, args), **map_tensors(_to_cast_type, kwargs))
 
-    return _finish(in_half, function, "half_function")
+    return _finish(in_half, fn, "half_function")
 
 
-def float_function(function: Function) -> Function:
-    """`function`, run without casts and on float32 arguments, if this thread casts; else as it is.
+def float_function(fn: Function) -> Function:
+    """`fn`, run without casts and on float32 arguments, if this thread casts; else as it is.
 
     Reduced-precision tensors among the arguments are converted, also inside of lists, tuples and dicts.
-    Raises TypeError if `function` cannot be called.
+    Raises TypeError if `fn` cannot be called.
     """
 
     def in_float(*args: Any, **kwargs: Any) -> Any:
         if not ambient.casts_anywhere():
-            return function(*args, **kwargs)
+            return fn(*args, **kwargs)
         with ambient.banned():
-            return function(*map_tensors(to_float, args), **map_tensors(to_float, kwargs))
+            return fn(*map_tensors(to_float, args), **map_tensors(to_float, kwargs))
 
-    return _finish(in_float, function, "float_function")
+    return _finish(in_float, fn, "float_function")
 
 
-def promote_function(function: Function) -> Function:
-    """`function`, run on arguments of one type, the widest among them, wherever casts are on.
+def promote_function(fn: Function) -> Function:
+    """`fn`, run on arguments of one type, the widest among them, wherever casts are on.
 
     float16 with bfloat16 makes float32; float64 and whole numbers stay as they are.
-    Raises TypeError if `function` cannot be called.
+    Raises TypeError if `fn` cannot be called.
     """
 
     def in_widest(*args: Any, **kwargs: Any) -> Any:
         tensors = tensors_in(args, kwargs)
         if widest(tensors) is None or not any(map(_is_cast, tensors)):
-            return function(*args, **kwargs)
-        return function(*map_tensors(to_float, args), **map_tensors(to_float, kwargs))
+            return fn(*args, **kwargs)
+        return fn(*map_tensors(to_float, args), **map_tensors(to_float, kwargs))
 
-    return _finish(in_widest, function, "promote_function")
+    return _finish(in_widest, fn, "promote_function")
 
 
 def _finish(wrapper: Function, function: Function, name: str) -> Function:

@@ -129,9 +129,14 @@ def master_params(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     return parameters_of(require_optimizer(optimizer, "amp.master_params"))
 
 
-def state_dict() -> dict[str, dict[str, Any]]:
-    """The loss scales, for a checkpoint: `loss_scaler0: {loss_scale, unskipped}` and so on, as apex wrote them."""
-    return scalers.scalers_state()
+def state_dict(destination: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The loss scales, for a checkpoint: `loss_scaler0: {loss_scale, unskipped}` and so on, as apex wrote them.
+
+    They are put into `destination` if it is given, which is returned.
+    """
+    state = {} if destination is None else destination
+    state.update(scalers.scalers_state())
+    return state
 
 
 def load_state_dict(state_dict: Mapping[str, Any]) -> None:
