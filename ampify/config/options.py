@@ -13,7 +13,7 @@ from ampify.model.settings import OPT_LEVELS
 Value: TypeAlias = str | bool | int | tuple[str, ...]
 
 FORMATS = ("text", "json", "github", "sarif", "markdown")
-REPORT_ENDINGS = (".md", ".json", ".sarif")
+REPORT_ENDINGS = (".md", ".html", ".json", ".sarif")
 
 
 class InvalidOption(Exception):

@@ -17,12 +17,14 @@ class Excerpts:
     lines: Mapping[str, tuple[str, ...]]
 
     def code(self, anchor: Anchor) -> str:
-        """The text at a place, up to the end of its first line; empty where the file is not known."""
-        lines = self.lines.get(anchor.path, ())
-        if not 1 <= anchor.line <= len(lines):
-            return ""
-        end = anchor.end_column if anchor.end_line == anchor.line and anchor.end > anchor.start else None
-        return lines[anchor.line - 1][anchor.column : end].strip()
+        """The text at a place, on one line; empty where the file is not known."""
+        lines = self.lines.get(anchor.path, ())[anchor.line - 1 : anchor.end_line]
+        if not lines or anchor.end == anchor.start:
+            return " ".join("".join(lines).split())
+        # The end first: it counts on a line that may be the first one, too.
+        *others, last = lines
+        first, *rest = [*others, last[: anchor.end_column]]
+        return " ".join("\n".join([first[anchor.column :], *rest]).split())
 
 
 def read_excerpts(report: Report) -> Excerpts:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from ampify.model.plan import Report
 from ampify.report.github import github_report
+from ampify.report.html import html_report
 from ampify.report.json import json_report
 from ampify.report.links import Links
 from ampify.report.markdown import markdown_report
@@ -21,9 +22,10 @@ _WRITERS: Final[Mapping[str, Writer]] = {
     "github": lambda report, _: github_report(report),
     "sarif": lambda report, _: sarif_report(report),
     "markdown": markdown_report,
+    "html": html_report,
 }
-_ENDINGS: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json", ".sarif": "sarif"}
-_LINKING: Final = frozenset({"markdown"})
+_ENDINGS: Final[Mapping[str, str]] = {".md": "markdown", ".html": "html", ".json": "json", ".sarif": "sarif"}
+_LINKING: Final = frozenset({"markdown", "html"})
 
 
 def format_of(path: Path) -> str:

@@ -1,0 +1,200 @@
+"""The top of the page, what is left to a person, the rules that had something to say, and what to do before merging."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import ampify
+from ampify.model.plan import LoopSummary, Report
+from ampify.report.advice import risks, trials, undoing, verifying
+from ampify.report.html.element import element, icon, sentence, text
+from ampify.report.html.loops import SITE_STATES
+from ampify.report.html.notes import note_card, place_link
+from ampify.report.html.views import Note, Views
+from ampify.report.standing import Standing
+from ampify.report.wording import counted
+from ampify.rules import find_rule
+from ampify.rules.documentation import read_documentation
+
+_PERSON: Final = ("failed", "refused", "review")
+_BAR: Final = 1000
+
+
+def headline(report: Report) -> str:
+    """The run in a few words."""
+    states = Counter(loop.state for loop in report.loops)
+    total = len(report.loops)
+    if not total:
+        return "No training loop found"
+    if states["right"] == total:
+        return f"{counted(total, 'training loop')} right already"
+    verb = "migrated" if report.wrote or not states["migrated"] else "can be migrated"
+    return f"{states['migrated']:,} of {counted(total, 'training loop')} {verb}"
+
+
+def overview(report: Report, views: Views) -> str:
+    """The headline and the figures."""
+    changed = sum(outcome.status == "changed" for outcome in report.outcomes)
+    verb = "changed" if report.wrote else "would change"
+    said = "" if report.wrote else " Nothing was written."
+    person = _left_to_a_person(report, views)
+    figures = (
+        ("training loops", len(report.loops), "#loops"),
+        ("sites accounted for", len(report.ledger), "#loops"),
+        (f"file{'' if changed == 1 else 's'} {verb}", changed, "#files"),
+        ("for a person", person, "#person"),
+    )
+    return element(
+        "section",
+        element("h1", headline(report)),
+        element("p", f"Every place that matters was found and ends in one of four states.{said}", class_="lead"),
+        element("dl", *(_figure(*figure) for figure in figures), class_="figures"),
+        _bar(report),
+        id="overview",
+        aria_label="Overview",
+    )
+
+
+def _figure(name: str, number: int, target: str) -> str:
+    return element(
+        "div", element("dt", name), element("dd", element("a", f"{number:,}", href=target) if number else "0")
+    )
+
+
+def _bar(report: Report) -> str:
+    """The sites by state, as a bar and as words."""
+    states = Counter(entry.state for entry in report.ledger)
+    if not states:
+        return ""
+    parts, start = [], 0.0
+    shown = [state for state in SITE_STATES if states[state]]  # type: ignore[index]
+    for state in shown:
+        width = _BAR * states[state] / states.total()  # type: ignore[index]
+        parts.append(
+            element(
+                "rect", x=f"{start:.1f}", y="0", width=f"{max(width - 2, 1):.1f}", height="10", class_=f"fill {state}"
+            )
+        )
+        start += width
+    bar = element("svg", *parts, viewBox=f"0 0 {_BAR} 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
+    legend = (
+        element("li", icon(state), f"{states[state]:,} {SITE_STATES[state]}", class_=state)  # type: ignore[index]
+        for state in shown
+    )
+    return bar + element("ul", *legend, class_="legend", aria_label="Sites by state")
+
+
+def person_section(report: Report, views: Views) -> str:
+    """What is left to a person, the worst first."""
+    notes = [note for note in views.notes if note.standing in _PERSON]
+    silenced = _silenced(report)
+    if not notes and not silenced:
+        said = element("p", "Nothing was refused, and nothing needs a judgement.", class_="lead")
+        return element("section", element("h2", "For a person"), said, id="person", aria_label="For a person")
+    cards = [note_card(note, views, listed=True) for note in notes]
+    cards += [_silenced_card(loop, views) for loop in silenced]
+    head = element("h2", "For a person ", element("span", str(len(cards)), class_="count"))
+    return element("section", head, element("ul", *cards, class_="cards"), id="person", aria_label="For a person")
+
+
+def _left_to_a_person(report: Report, views: Views) -> int:
+    return sum(note.standing in _PERSON for note in views.notes) + len(_silenced(report))
+
+
+def _silenced(report: Report) -> Sequence[LoopSummary]:
+    spoken_of = {finding.loop for finding in report.findings if finding.refuses}
+    return [loop for loop in report.loops if loop.state == "refused" and loop.id not in spoken_of]
+
+
+def _silenced_card(loop: LoopSummary, views: Views) -> str:
+    where = element("p", place_link(loop.path, loop.line, views), class_="where")
+    said = "This training loop is left as it is, because what forbids it is silenced."
+    return element("li", where, element("p", said), class_="note refused", data_state="refused", data_code="")
+
+
+def rules_section(views: Views) -> str:
+    """The rules that had something to say, each with its reason."""
+    counts: dict[tuple[str, str], Counter[Standing]] = {}
+    for note in views.notes:
+        counts.setdefault((note.finding.code, note.finding.name), Counter())[note.standing] += 1
+    if not counts:
+        return ""
+    rules = (_rule(code, name, standings) for (code, name), standings in sorted(counts.items()))
+    return element("section", element("h2", "Rules"), *rules, id="rules", aria_label="Rules")
+
+
+def _rule(code: str, name: str, standings: Counter[Standing]) -> str:
+    rule = find_rule(code)
+    documentation = read_documentation(rule.documentation) if rule else None
+    parts = [
+        element("p", element("b", f"{heading}. "), sentence(" ".join(told.split())))
+        for heading in ("What it does", "Why it matters", "Hint", "Fix safety")
+        if documentation and (told := documentation.section(heading))
+    ]
+    times = element("span", counted(standings.total(), "time"), class_="times")
+    title = [element("b", text(code)), " ", element("span", text(name), class_="rule"), times]
+    reason = element("span", sentence(documentation.summary), class_="reason") if documentation else ""
+    return element("details", element("summary", *title, reason), *parts, class_="rule-card")
+
+
+def merging_section(report: Report) -> str:
+    """Risks, tests, and the commands to verify and to undo."""
+    if not risks(report):
+        return ""
+    return element(
+        "section",
+        element("h2", "Before you merge"),
+        element("div", _list("Know", risks(report)), _list("Try", trials(report)), class_="columns"),
+        element("h3", "Verify"),
+        _commands(verifying(report)),
+        element("h3", "Undo"),
+        _commands(undoing(report)),
+        id="merging",
+        aria_label="Before you merge",
+    )
+
+
+def _list(title: str, sentences: Iterable[str]) -> str:
+    rows = (element("li", sentence(told)) for told in sentences)
+    return element("div", element("h3", title), element("ul", *rows))
+
+
+def _commands(commands: Iterable[str]) -> str:
+    return element("pre", element("code", text("\n".join(commands))), tabindex="0")
+
+
+def filter_form(notes: Sequence[Note], report: Report) -> str:
+    """The filter by state and rule; the script shows it, since it is of no use without."""
+    codes = sorted({note.finding.code for note in notes} | {entry.code for entry in report.ledger if entry.code})
+    names = {"refused": "Refused", "review": "To look at", "rewritten": "Rewritten"}
+    names |= {"right": "Right already", "not_training": "Not training"}
+    boxes = (
+        element(
+            "label",
+            f'<input type="checkbox" name="state" value="{state}" checked>',
+            icon(state),
+            element("span", name),
+            class_=f"chip {state}",
+        )
+        for state, name in names.items()
+    )
+    options = [element("option", "All rules", value=""), *(element("option", code, value=code) for code in codes)]
+    return element(
+        "form",
+        element("fieldset", element("legend", "States", class_="spoken"), *boxes),
+        element("label", element("span", "Rule", class_="spoken"), element("select", *options, name="code")),
+        element("button", "Reset", type="reset"),
+        element("output", aria_live="polite"),
+        id="filter",
+        role="search",
+        aria_label="Filter by state and rule",
+        hidden=True,
+    )
+
+
+def footer() -> str:
+    """Who made the page."""
+    said = f"ampify {ampify.__version__}. This page is one file and asks no network."
+    return element("footer", element("p", text(said)))
