@@ -60,7 +60,7 @@ _LIST = Option("a list of strings", _strings)
 
 OPTIONS: Mapping[str, Option] = {
     "target": _choice("runtime", "native", unavailable=("native",)),
-    "opt-level": _choice(*OPT_LEVELS, unavailable=("O2", "O3", "O5")),
+    "opt-level": _choice(*OPT_LEVELS),
     "dtype": _choice("float16", "bfloat16", unavailable=("bfloat16",)),
     "vendor": _TEXT,
     "add-flag": _FLAG,

@@ -89,14 +89,31 @@ class TestText:
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
-    ({"opt_level": "O2"}, r'opt_level is "O2", which is not available in this version .*; use "O1"'),
-    ({"opt_level": "O3"}, r'opt_level is "O3", which is not available in this version .*; use "O1"'),
-    ({"opt_level": "O5"}, r'opt_level is "O5", which is not available in this version .*; use "O4"'),
     ({"opt_level": "01"}, r"opt_level is '01', which is no opt level; .* letter O, not zero; use one of \"O0\""),
     ({"opt_level": 1}, r"opt_level is 1, which is no opt level; use one of"),
-    ({"cast_model_type": torch.float16}, r"cast_model_type=torch\.float16 with opt_level='O1' is not available"),
-    ({"master_weights": "True"}, r"master_weights=True with opt_level='O1' is not available.*leave it out"),
-    ({"cast_model_outputs": torch.float32}, r"cast_model_outputs=torch\.float32 .* cast the output yourself"),
+    (
+        {"cast_model_type": torch.float16},
+        r"cast_model_type=torch\.float16 contradicts opt_level='O1', which leaves weights in fp32; .*\"O2\" or \"O3\"",
+    ),
+    (
+        {"cast_model_type": "bfloat16", "opt_level": "O4"},
+        r"cast_model_type=torch\.bfloat16 contradicts opt_level='O4'.*use opt_level=\"O5\"",
+    ),
+    (
+        {"cast_model_type": "torch.float32", "opt_level": "O2"},
+        r"cast_model_type=torch\.float32 contradicts opt_level='O2', which casts .*use opt_level=\"O0\"",
+    ),
+    (
+        {"cast_model_type": "half", "opt_level": "O5"},
+        r"cast_model_type=torch\.float16 contradicts opt_level='O5'.*use opt_level=\"O2\"",
+    ),
+    ({"cast_model_type": torch.int8, "opt_level": "O2"}, r"cast_model_type=torch\.int8 is no type to cast to; pass"),
+    ({"cast_model_outputs": "float64"}, r"cast_model_outputs='float64' is no type to cast to; pass"),
+    (
+        {"patch_torch_functions": "True", "opt_level": "O2"},
+        r"patch_torch_functions=True contradicts opt_level='O2', which does not cast functions; .*use opt_level=\"O1\"",
+    ),
+    ({"master_weights": "maybe", "opt_level": "O2"}, r"master_weights='maybe' is neither true nor false"),
     ({"patch_torch_functions": False}, r"patch_torch_functions=False contradicts .*use opt_level=\"O0\""),
     (
         {"patch_torch_functions": True, "opt_level": "O0"},
@@ -121,6 +138,21 @@ def test_what_cannot_be_had_is_refused(keywords: dict[str, Any], message: str) -
     with pytest.raises(ValueError, match=message):
         amp.initialize(model, sgd(model), **keywords)
     assert not model._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"keep_batchnorm_fp32": True}, "keep_batchnorm_fp32=True has no effect at opt level O1"),
+        ({"keep_batchnorm_fp32": "False"}, "keep_batchnorm_fp32=False has no effect at opt level O1"),
+        ({"master_weights": "True"}, "master_weights=True has no effect at opt level O1"),
+    ],
+)
+def test_what_changes_nothing_is_warned_of(keywords: dict[str, Any], message: str, bfloat16: torch.dtype) -> None:
+    model = make_mlp()
+    with pytest.warns(amp.AmpWarning, match=message):
+        amp.initialize(model, sgd(model), **keywords)
+    assert model(X).dtype is bfloat16
 
 
 @pytest.mark.parametrize(("variable", "value"), [("AMPIFY_OPT_LEVEL", "O9"), ("AMPIFY_DTYPE", "half")])

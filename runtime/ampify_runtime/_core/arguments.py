@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 _TRUE = ("true", "yes", "1")
 _FALSE = ("false", "no", "0")
+_DTYPES = {
+    "float16": torch.float16,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float": torch.float32,
+}
 
 
 def read_bool(name: str, value: Any) -> bool:
@@ -73,6 +82,22 @@ def read_loss_scale(value: Any) -> float | str | None:
             f'amp.initialize: loss_scale={value!r} is neither "dynamic" nor a positive number; '
             'pass loss_scale="dynamic" or for example loss_scale=128.0'
         ) from None
+
+
+def read_dtype(name: str, value: Any) -> torch.dtype | None:
+    """A float type of at most 32 bits, or its spelling with or without `torch.`; None or "None" for no choice.
+
+    Raises ValueError for anything else.
+    """
+    if _is_none(value):
+        return None
+    dtype = _DTYPES.get(str(value).strip().removeprefix("torch."))
+    if dtype is None:
+        raise ValueError(
+            f"amp.initialize: {name}={value!r} is no type to cast to; pass torch.float16, torch.bfloat16 or "
+            "torch.float32"
+        )
+    return dtype
 
 
 def _is_none(value: Any) -> bool:

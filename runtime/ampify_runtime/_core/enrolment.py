@@ -11,7 +11,9 @@ import torch
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
+from .masters import Masters
 from .policy import Policy
+from .zeroing import zero_alone, zero_with_model
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +31,11 @@ class Enrolment:
     found_inf: torch.Tensor | None = None
     # Whether a scaled backward has run since its last step.
     has_scaled_backward: bool = False
+    # Whether a scaled block of its thread is open, so that its gradients are still being made.
+    is_in_block: bool = False
     skipped_in_a_row: int = 0
+    # What it steps in place of reduced parameters; None: it steps the model's own.
+    masters: Masters | None = None
 
 
 _enrolments: weakref.WeakKeyDictionary[Optimizer, Enrolment] = weakref.WeakKeyDictionary()
@@ -37,12 +43,26 @@ _enrolments: weakref.WeakKeyDictionary[Optimizer, Enrolment] = weakref.WeakKeyDi
 
 def enrol(optimizer: Optimizer, policy: Policy) -> Enrolment:
     """Make `optimizer` known under `policy`, in place of what was known of it."""
-    former = _enrolments.get(optimizer)
-    for handle in former.handles if former else ():
-        handle.remove()
+    dismiss(optimizer)
     enrolment = Enrolment(policy, type(optimizer).__name__)
+    if policy.has_masters:
+        enrolment.masters = Masters()
+        enrolment.masters.adopt(optimizer)
+        zero_with_model(optimizer, enrolment.masters)
     _enrolments[optimizer] = enrolment
     return enrolment
+
+
+def dismiss(optimizer: Optimizer) -> None:
+    """Take our hooks and masters off `optimizer`, and forget it."""
+    former = _enrolments.pop(optimizer, None)
+    if former is None:
+        return
+    for handle in former.handles:
+        handle.remove()
+    if former.masters is not None:
+        zero_alone(optimizer)
+        former.masters.release(optimizer)
 
 
 def enrolment_of(optimizer: Optimizer) -> Enrolment | None:
@@ -57,10 +77,8 @@ def enrolled() -> list[tuple[Optimizer, Enrolment]]:
 
 def forget_enrolments() -> None:
     """Take the hooks off all optimizers, and forget them."""
-    for _, enrolment in enrolled():
-        for handle in enrolment.handles:
-            handle.remove()
-    _enrolments.clear()
+    for optimizer, _ in enrolled():
+        dismiss(optimizer)
 
 
 def require_optimizer(value: Any, where: str) -> Optimizer:

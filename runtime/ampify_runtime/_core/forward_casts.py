@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,28 +14,13 @@ from torch.utils.data import get_worker_info
 from torch.utils.hooks import RemovableHandle
 
 from . import ambient
+from .hooks import ForwardHook, hide_hooks, show_hooks
 from .regions import close_region, open_region
 
 _hooked: weakref.WeakKeyDictionary[nn.Module, tuple[RemovableHandle, ...]] = weakref.WeakKeyDictionary()
 
 
-class _Hook:
-    """A hook that a deep copy of its model shares, and that is lost in pickling.
-
-    A pickled model must load where ampify is not installed, and in workers that do not cast.
-    """
-
-    __slots__ = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A callable of the standard library that takes anything and does nothing.
-        return getattr, (nullcontext(), "__exit__")
-
-
-class _Enter(_Hook):
+class _Enter(ForwardHook):
     """Before the forward: enter autocast, unless this is inside of another model's forward."""
 
     __slots__ = ("device_type", "dtype")
@@ -57,7 +41,7 @@ class _Enter(_Hook):
         exits.enter_context(torch.autocast(self.device_type, dtype=self.dtype, cache_enabled=True))
 
 
-class _Leave(_Hook):
+class _Leave(ForwardHook):
     """After the forward, also after one that raised: leave what was entered before it."""
 
     __slots__ = ()
@@ -78,6 +62,7 @@ def cast_forwards(model: nn.Module, device_type: str, dtype: torch.dtype) -> Non
             module.register_forward_pre_hook(_Enter(device_type, dtype), prepend=True),
             module.register_forward_hook(_Leave(), always_call=True),
         )
+        hide_hooks(module)
 
 
 def leave_forwards_alone(model: nn.Module) -> None:
@@ -85,6 +70,7 @@ def leave_forwards_alone(model: nn.Module) -> None:
     for module in _with_wrapped(model):
         for handle in _hooked.pop(module, ()):
             handle.remove()
+            show_hooks(module)
 
 
 def _with_wrapped(model: nn.Module) -> Iterator[nn.Module]:

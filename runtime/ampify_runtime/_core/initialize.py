@@ -10,10 +10,12 @@ from torch import nn
 from torch.optim import LBFGS, Optimizer
 
 from . import ambient
-from .enrolment import enrol, enrolment_of, require_optimizer
+from .enrolment import dismiss, enrol, enrolment_of, require_optimizer
 from .forward_casts import cast_forwards, leave_forwards_alone
 from .gradients import parameters_of
-from .notices import warn_once
+from .links import drop_originals
+from .model_casts import cast_model, cast_outputs, refuse_uncastable, uncast_model
+from .notices import warn, warn_once
 from .policy import Policy, Request, resolve_policy
 from .scalers import is_initialized, provide_scalers
 from .step_hooks import hook_steps
@@ -27,13 +29,29 @@ def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) 
     model_list = [_require_model(model) for model in _listed(models)]
     optimizer_list = [require_optimizer(item, "amp.initialize: optimizers") for item in _listed(optimizers)]
     policy = resolve_policy(request, _device_type(model_list, optimizer_list))
+    if policy.model_dtype is not None:
+        for model in model_list:
+            refuse_uncastable(model)
     if policy.scales:
         _refuse_sharded(model_list)
         _refuse_unscalable(optimizer_list, policy)
     _tell_if_inert(policy)
+    again = _is_known(optimizer_list, policy)
+    if not again:
+        _tell_if_again(policy, optimizer_list)
+        for optimizer in optimizer_list:
+            dismiss(optimizer)
     _put_models_under(policy, model_list, trains=bool(optimizer_list))
-    _put_optimizers_under(policy, optimizer_list, num_losses)
+    if not again:
+        _put_optimizers_under(policy, optimizer_list, num_losses)
+    drop_originals()
     return models if optimizers is None else (models, optimizers)
+
+
+def _is_known(optimizers: list[Optimizer], policy: Policy) -> bool:
+    """Whether all of these are under the same policy already."""
+    known = [enrolment_of(optimizer) for optimizer in optimizers]
+    return bool(known) and all(enrolment is not None and enrolment.policy == policy for enrolment in known)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -81,7 +99,8 @@ def _refuse_unscalable(optimizers: list[Optimizer], policy: Policy) -> None:
                 f"amp.initialize: {name} evaluates its closure many times a step and cannot skip one that overflows; "
                 'use opt_level="O4", which needs no loss scaling, or "O0"'
             )
-        if any(parameter.dtype is torch.float16 for parameter in parameters_of(optimizer)):
+        # O2 and O3 take them as they are.
+        if policy.model_dtype is None and any(p.dtype is torch.float16 for p in parameters_of(optimizer)):
             raise ValueError(
                 f"amp.initialize: {name} has float16 parameters, whose gradients cannot be unscaled; opt level "
                 f"{policy.opt_level} casts by itself: remove the script's own .half() calls"
@@ -94,26 +113,38 @@ def _tell_if_inert(policy: Policy) -> None:
 
 
 def _put_models_under(policy: Policy, models: list[nn.Module], trains: bool) -> None:
-    if policy.cast_dtype is None:
-        # The last training set up decides: a run at O0 after one at O1 in the same process is to compute in fp32.
-        if trains:
-            ambient.withdraw()
-        for model in models:
-            leave_forwards_alone(model)
-        return
+    # The last training set up decides: a run at O0 after one at O1 in the same process is to compute in fp32.
+    if policy.cast_dtype is None and trains:
+        ambient.withdraw()
     for model in models:
-        cast_forwards(model, policy.device_type, policy.cast_dtype)
-    if models:
+        if policy.model_dtype is None:
+            uncast_model(model)
+        else:
+            cast_model(model, policy.model_dtype, policy.output_dtype or torch.float32, policy.keeps_norms)
+        if policy.model_dtype is None and policy.output_dtype is not None:
+            cast_outputs(model, policy.output_dtype)
+        if policy.cast_dtype is None:
+            leave_forwards_alone(model)
+        else:
+            cast_forwards(model, policy.device_type, policy.cast_dtype)
+    if models and policy.cast_dtype is not None:
         ambient.establish(policy.device_type, policy.cast_dtype)
 
 
 def _put_optimizers_under(policy: Policy, optimizers: list[Optimizer], num_losses: int) -> None:
-    known = [enrolment_of(optimizer) for optimizer in optimizers]
-    if known and all(enrolment is not None and enrolment.policy == policy for enrolment in known):
-        return
     if optimizers or not is_initialized():
         provide_scalers(policy, num_losses)
     for optimizer in optimizers:
         enrolment = enrol(optimizer, policy)
         if policy.acts:
             hook_steps(optimizer, enrolment)
+
+
+def _tell_if_again(policy: Policy, optimizers: list[Optimizer]) -> None:
+    for optimizer in optimizers:
+        former = enrolment_of(optimizer)
+        if former is not None and former.policy.opt_level != policy.opt_level and policy.verbosity > 0:
+            warn(
+                f"amp.initialize: this {former.name} was initialized before, at opt level "
+                f"{former.policy.opt_level}; from now on it is at {policy.opt_level}"
+            )

@@ -47,6 +47,11 @@ def close_region(owner: object) -> None:
         _stack.regions.pop().exits.close()
 
 
+def is_open(key: object) -> bool:
+    """Whether this thread is in a region with this `key`."""
+    return any(region.key is key for region in _stack.regions)
+
+
 def leave_dead_regions() -> None:
     """Leave regions whose frame has ended without its hook of exit.
 

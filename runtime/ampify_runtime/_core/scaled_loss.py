@@ -16,7 +16,7 @@ from .enrolment import Enrolment, enrolled, enrolment_of, require_optimizer
 from .regions import leave_dead_regions
 from .scaler import LossScaler
 from .scalers import is_initialized, scaler_of
-from .unscaling import Enrolled, of_this_thread, scale_existing, unscale
+from .unscaling import Enrolled, of_this_thread, refresh_masters, scale_existing, unscale
 
 _REDUCED = (torch.float16, torch.bfloat16)
 
@@ -61,6 +61,9 @@ def scaled_loss(
     with ambient.paused():
         if not any(enrolment.policy.scales for _, enrolment in given):
             yield loss
+            if not delay_unscale:
+                for optimizer, enrolment in given:
+                    refresh_masters(optimizer, enrolment)
         elif _open.block is not None:
             # Its gradients end up among those of the outer block, so they must have the outer block's scale.
             _open.block.give(given)
@@ -83,13 +86,20 @@ def _block(
     # All of this thread's: a loss may feed more parameters than those of the optimizers given with it.
     scale_existing(everyone, block.scale)
     _open.block = block
+    _mark_in_block(everyone, True)
     try:
         yield _scaled(loss, losses, block.scale)
     finally:
         _open.block = None
+        _mark_in_block(everyone, False)
         # What an earlier block left scaled stays so, unless this one was given it, and does not delay.
         mine = set(block.overflowed_before)
         _close(block, delayed | mine if delay_unscale else delayed - mine, delay_overflow_check)
+
+
+def _mark_in_block(everyone: list[Enrolled], is_open: bool) -> None:
+    for _, enrolment in everyone:
+        enrolment.is_in_block = is_open
 
 
 def _close(block: _Block, kept: set[Enrolment], delay_overflow_check: bool) -> None:

@@ -13,12 +13,13 @@ from torch.optim import Optimizer
 from . import ambient
 from .enrolment import Enrolment
 from .gradients import gradients_of, multiply_and_check
+from .links import absorb_edits, publish_edited
 from .notices import report, warn, warn_once
 from .regions import close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
-from .unscaling import sharing_parameters_with, unscale
+from .unscaling import refresh_masters, sharing_parameters_with, unscale
 
 _MANY_SKIPS = 25
 
@@ -51,10 +52,11 @@ class _Before:
             return None
         exits.enter_context(ambient.paused())
         step = _Step(optimizer, self.enrolment, exits)
+        step.prepare()
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if closure is not None:
             return _with_closure(args, kwargs, step.around(closure))
-        if not self.enrolment.policy.scales or not step.is_to_be_skipped():
+        if not step.is_to_be_skipped():
             return None
         step.hide()
         return (stand_in_for(optimizer), *args[1:]), kwargs
@@ -84,6 +86,19 @@ class _Step:
         self.hidden: Hidden = []
         exits.callback(show_gradients, self.hidden)
 
+    def prepare(self) -> None:
+        """Have masters know what was done to the model, and the model get what the step does to masters."""
+        masters = self.enrolment.masters
+        if masters is not None:
+            masters.adopt(self.optimizer)
+            absorb_edits(masters.pairs)
+            self.exits.callback(self.publish)
+
+    def publish(self) -> None:
+        """Give the model what the step did to masters."""
+        if self.enrolment.masters is not None:
+            publish_edited(self.enrolment.masters.pairs)
+
     def hide(self) -> None:
         """Leave the step nothing to work on."""
         self.hidden.extend(hide_gradients(self.optimizer))
@@ -93,9 +108,10 @@ class _Step:
 
         def evaluate() -> Any:
             show_gradients(self.hidden)
+            self.publish()
             with ambient.resumed():
                 loss = closure()
-            if self.enrolment.policy.scales and self.is_to_be_skipped():
+            if self.is_to_be_skipped():
                 self.hide()
             return loss
 
@@ -103,6 +119,9 @@ class _Step:
 
     def is_to_be_skipped(self) -> bool:
         """Decide about the scale; whether gradients overflowed and the optimizer cannot see to that by itself."""
+        refresh_masters(self.optimizer, self.enrolment)
+        if not self.enrolment.policy.scales:
+            return False
         found_inf, scalers = _settle(self.optimizer, self.enrolment)
         if found_inf is None:
             return False

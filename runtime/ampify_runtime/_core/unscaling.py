@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch.optim import Optimizer
 
-from .enrolment import Enrolment, enrolled
+from .enrolment import Enrolment, enrolled, enrolment_of
 from .gradients import gradients_of, multiply, multiply_and_check, parameters_of
+from .notices import warn_once
 
 Enrolled = tuple[Optimizer, Enrolment]
 
@@ -30,28 +31,74 @@ def scale_existing(optimizers: Iterable[Enrolled], scale: torch.Tensor) -> None:
     """Multiply the gradients that there are by `scale`, shape [], so that a scaled backward adds to its like."""
     seen: set[int] = set()
     for optimizer, enrolment in optimizers:
-        by = enrolment.scaled_by
+        by, masters = enrolment.scaled_by, enrolment.masters
         factor = scale if by is None else scale / by.to(scale.device, non_blocking=True)
-        multiply(_unseen(gradients_of(optimizer), seen), factor)
+        if masters is not None:
+            masters.adopt(optimizer)
+            masters.scale_to(scale, _unseen(masters.model_gradients(), seen))
+        grads = gradients_of(optimizer) if masters is None else masters.own_gradients(optimizer)
+        multiply(_unseen(grads, seen), factor)
         enrolment.scaled_by = scale
 
 
 def unscale(optimizers: Iterable[Enrolled]) -> None:
-    """Divide the gradients by what they are scaled by, and note in `found_inf` whether all of them are finite."""
+    """Divide the gradients by what they are scaled by, and note in `found_inf` whether all of them are finite.
+
+    The gradients of a model with masters stay as they are: it is the masters that get them unscaled.
+    """
+    optimizers = [(optimizer, enrolment) for optimizer, enrolment in optimizers if enrolment.scaled_by is not None]
+    for _, enrolment in optimizers:
+        if enrolment.masters is not None:
+            enrolment.masters.gather()
     seen: set[int] = set()
     for optimizer, enrolment in optimizers:
-        by = enrolment.scaled_by
-        if by is None:
-            continue
         grads = gradients_of(optimizer)
         shared = [grad for grad in grads if id(grad) in seen]
         # In float64, as GradScaler does: the reciprocal of a scale that is no power of two is rounded once.
-        found_inf = multiply_and_check(_unseen(grads, seen), by.double().reciprocal().float())
+        found_inf = multiply_and_check(_unseen(grads, seen), _inverse(enrolment.scaled_by))
         also = multiply_and_check(shared, None)
         if found_inf is not None and also is not None:
             found_inf = torch.maximum(found_inf, also.to(found_inf.device))
         enrolment.found_inf = also if found_inf is None else found_inf
         enrolment.scaled_by = None
+        if enrolment.masters is not None:
+            enrolment.masters.note_gathered()
+
+
+def refresh_masters(optimizer: Optimizer, enrolment: Enrolment) -> None:
+    """Give the masters the model's gradients, unscaled, if theirs are not made of those that it has now."""
+    masters = enrolment.masters
+    if masters is None:
+        return
+    masters.adopt(optimizer)
+    if enrolment.scaled_by is not None:
+        unscale(sharing_parameters_with(optimizer))
+    elif masters.is_stale():
+        if masters.was_edited():
+            _warn_of_edited_gradients(enrolment)
+        masters.gather()
+        if masters.scaled_by is not None:
+            multiply(masters.gradients(), _inverse(masters.scaled_by))
+        masters.note_gathered()
+    else:
+        return
+    # The step is to look for itself.
+    enrolment.found_inf = None
+
+
+def _inverse(scale: torch.Tensor | None) -> torch.Tensor:
+    assert scale is not None
+    return scale.double().reciprocal().float()
+
+
+def _warn_of_edited_gradients(enrolment: Enrolment) -> None:
+    if enrolment.policy.scales:
+        warn_once(
+            f"edited gradients, {enrolment.name}",
+            f"{enrolment.name}: the model's gradients were changed after their backward, and at opt level "
+            f"{enrolment.policy.opt_level} those are scaled. If this was a clip, it cut to far too little: clip "
+            "amp.master_params(optimizer) instead of model.parameters(). A sum over processes is fine",
+        )
 
 
 def _unseen(grads: list[torch.Tensor], seen: set[int]) -> list[torch.Tensor]:
@@ -59,3 +106,14 @@ def _unseen(grads: list[torch.Tensor], seen: set[int]) -> list[torch.Tensor]:
     fresh = [grad for grad in grads if id(grad) not in seen]
     seen.update(map(id, fresh))
     return fresh
+
+
+def read_master_params(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+    """The parameters that `optimizer` steps, with gradients as they are to be read: unscaled where they are masters'.
+
+    Inside of a `scale_loss` block they are still to come.
+    """
+    enrolment = enrolment_of(optimizer)
+    if enrolment is not None and not enrolment.is_in_block:
+        refresh_masters(optimizer, enrolment)
+    return parameters_of(optimizer)

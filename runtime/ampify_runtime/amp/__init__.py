@@ -13,12 +13,12 @@ from .._core.arguments import read_bool, read_count, read_verbosity
 from .._core.cast_lists import read_lists
 from .._core.enrolment import require_optimizer
 from .._core.function_casts import float_function, half_function, promote_function
-from .._core.gradients import parameters_of
 from .._core.initialize import initialize as _initialize
 from .._core.notices import AmpWarning
 from .._core.policy import Request
 from .._core.regions import leave_dead_regions
 from .._core.scaled_loss import scaled_loss
+from .._core.unscaling import read_master_params
 from ._amp_state import _amp_state
 from .older import (
     init,
@@ -126,7 +126,7 @@ def scale_loss(
 
 def master_params(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     """The parameters that `optimizer` steps, in fp32: those to clip."""
-    return parameters_of(require_optimizer(optimizer, "amp.master_params"))
+    return read_master_params(require_optimizer(optimizer, "amp.master_params"))
 
 
 def state_dict(destination: dict[str, Any] | None = None) -> dict[str, Any]:
