@@ -139,7 +139,7 @@ def main() -> None:
 @click.option(
     "--opt-level",
     shell_complete=choosing("opt-level"),
-    metavar="O0|O1|O4",
+    metavar="O0|O1|O2|O3|O4|O5",
     help="The level that `amp.initialize` is given.  [default: O1]",
 )
 @click.option(

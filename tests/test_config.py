@@ -138,7 +138,7 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
         ("select = 'AMP1'", "`select` must be a list of strings, not 'AMP1'"),
         ("exclude = [1]", "`exclude` must be a list of strings, not [1]"),
         ("vendor = ''", "`vendor` must be a string that is not empty, not ''"),
-        ("opt-level = 'O9'", "`opt-level` must be one of O0, O1, O4, not 'O9'"),
+        ("opt-level = 'O9'", "`opt-level` must be one of O0, O1, O2, O3, O4, O5, not 'O9'"),
         ("target = ['runtime']", "`target` must be runtime, not ['runtime']"),
         ("target = 'native'", "`target` native is not available in this version; it can be runtime"),
         ("select = ['AMP7']", "--select AMP7: no rule has a code that starts so"),
@@ -158,7 +158,7 @@ def test_what_a_preset_may_not_be(tmp_path: Path, text: str, said: str) -> None:
     [
         ({"target": "native"}, "--target native is not available in this version"),
         ({"dtype": "bfloat16"}, "--dtype bfloat16 is not available in this version"),
-        ({"opt_level": "O2"}, "--opt-level O2 is not available in this version; it can be one of O0, O1, O4"),
+        ({"opt_level": "O6"}, "--opt-level must be one of O0, O1, O2, O3, O4, O5, not 'O6'"),
         ({"format": "yaml"}, "--format must be one of text, json, github, sarif, markdown, not 'yaml'"),
         ({"ignore": ("AMP9", "AMP1")}, "--ignore AMP9: no rule"),
         ({"report": ()}, "--report must be a file name, or a list of them"),

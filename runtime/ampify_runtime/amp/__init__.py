@@ -77,10 +77,15 @@ def initialize(
     - "O0": nothing changes.
     - "O1": forwards run under `torch.autocast`, in float16 with dynamic loss scaling on CUDA. On the CPU nothing
       changes, unless the environment says `AMPIFY_DTYPE=bfloat16` or `float16`.
+    - "O2": weights are float16, norms apart; the optimizer steps fp32 masters, which are in its groups from now on.
+      Inputs are cast to fit, outputs to fp32; losses are scaled dynamically.
+    - "O3": weights are float16, norms too; no masters, no scaling.
     - "O4": forwards run under `torch.autocast` in bfloat16, on CPU and CUDA, without loss scaling.
+    - "O5": as O2 in bfloat16, without loss scaling.
 
-    `cast_lists` says which functions run in which type under O1 and O4: "torch", those of `torch.autocast`, or "apex".
-    It holds for the whole process, and is what `AMPIFY_CAST_LISTS` in the environment says if left out, else "torch".
+    `keep_batchnorm_fp32` (norms of every kind), `master_weights`, `loss_scale`, `cast_model_type` and
+    `cast_model_outputs` override what a level says. Wrap models (DistributedDataParallel, DataParallel) after this call
+    at O2, O3 and O5.
 
     `AMPIFY_OPT_LEVEL` in the environment overrides `opt_level` and the choices that go with it.
     Raises ValueError for choices that are unknown, not available or contradictory, TypeError for what is no model or
