@@ -30,7 +30,7 @@ TELLING = {
     "AMP203": "noise = (noise.detach() + 0.1 * noise.grad.sign()).requires_grad_()",
     "AMP204": "optimizer.step(closure)",
     "AMP205": "loss.backward()",
-    "AMP206": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
+    "AMP206": "(gradient,) = torch.autograd.grad(model(inputs).mean(), inputs)",
     "AMP207": "model(batch).mean().backward()",
     "AMP208": "loss.backward()",
     "AMP210": "engine.backward(loss)",
@@ -41,6 +41,7 @@ TELLING = {
     "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
+    "AMP306": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
     "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',
     "AMP501": 'with torch.autocast("cpu", dtype=torch.bfloat16):',
     "AMP502": "from apex import amp",
@@ -51,7 +52,7 @@ TELLING = {
     "AMP214": "loss.backward()",
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP104", "AMP302", "AMP402"}
+ADVISORY = {"AMP104", "AMP302", "AMP306", "AMP402"}
 # A rule that speaks only under options other than the default ones.
 OPTIONS = {"AMP103": {"opt_level": "O2"}, "AMP104": {"add_flag": True}}
 

@@ -72,6 +72,7 @@ class Assembly:
             loads=tuple(self.states.load(e) for e in by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
             late_wraps=tuple(self.late_wraps(related)),
+            penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
         return found, obstacles
 

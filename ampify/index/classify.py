@@ -8,6 +8,7 @@ from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
+from ampify.index.penalties import is_penalty
 from ampify.index.syntax import expressions, in_order, is_false, is_none, last_name, statements
 from ampify.index.values import (
     NOTHING,
@@ -216,7 +217,8 @@ class Classifier:
     def _external(self, dotted: str, node: f.Call, frame: Frame) -> Iterator[Event]:
         arguments = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
         if dotted in catalog.GRADIENT_FUNCTIONS:
-            yield self._event("autograd_grad", node, frame)
+            penalty = is_penalty(node, frame, self.flow)
+            yield self._event("autograd_grad", node, frame, (), "penalty" if penalty else "")
         elif dotted in catalog.WRAPS:
             modules = self.entities.modules(arguments)
             yield self._event("wrap", node, frame, _ordered(modules))

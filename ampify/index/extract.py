@@ -339,7 +339,7 @@ def _kind(node: ast.AST) -> str:
 
 def _operator(node: ast.expr) -> str:
     match node:
-        case ast.BoolOp() | ast.UnaryOp():
+        case ast.BoolOp() | ast.UnaryOp() | ast.BinOp():
             return _kind(node.op)
         case ast.Compare(ops=[only]):
             return _kind(only)

@@ -23,7 +23,7 @@ def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
         match event.kind:
             case "step" if event.detail == "closure":
                 yield Obstacle("closure-step", event.anchor, "", loop=loop)
-            case "autograd_grad":
+            case "autograd_grad" if event.detail != "penalty":
                 yield Obstacle("gradient-penalty", event.anchor, "", loop=loop)
             case "hook":
                 yield Obstacle("gradient-hook", event.anchor, "", loop=loop)

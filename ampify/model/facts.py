@@ -124,7 +124,7 @@ class Walrus:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Any other expression, as its operands in order of evaluation; `operator` is the `ast` class name of what a
-    `BoolOp`, a `UnaryOp` or a `Compare` of two does with them."""
+    `BoolOp`, a `UnaryOp`, a `BinOp` or a `Compare` of two does with them."""
 
     span: Span
     kind: str

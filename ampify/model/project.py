@@ -119,7 +119,7 @@ class TrainingLoop:
     """Sites that belong together: the backward passes, the steps that consume them, and all that touches their state.
 
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
-    builds what this loop trains.
+    builds what this loop trains. `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
     """
 
     id: str
@@ -133,6 +133,7 @@ class TrainingLoop:
     loads: tuple[StateLoad, ...] = ()
     cross_entropies: tuple[BinaryCrossEntropy, ...] = ()
     late_wraps: tuple[Anchor, ...] = ()
+    penalties: tuple[Anchor, ...] = ()
 
     @property
     def backwards(self) -> tuple[Anchor, ...]:

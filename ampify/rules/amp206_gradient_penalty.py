@@ -2,8 +2,8 @@
 
 What it does
 ------------
-Refuses a loop that calls `torch.autograd.grad` or a backward with `create_graph`, as gradient penalties and second
-derivatives do.
+Refuses a loop that calls `torch.autograd.grad` or a backward with `create_graph`, as attacks on inputs, inner updates
+and second derivatives do. A penalty on the size of input gradients is migrated (AMP306).
 
 Why it matters
 --------------
@@ -15,13 +15,12 @@ Before
 ------
     import torch
 
-    critic = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for step in range(3):
         inputs = torch.rand(2, 4, requires_grad=True)
-        scores = critic(inputs).sum()
-        (gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)
-        loss = -scores + (gradient.norm(dim=1) - 1).pow(2).mean()
+        (gradient,) = torch.autograd.grad(model(inputs).mean(), inputs)
+        loss = model(inputs + 0.1 * gradient.sign()).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

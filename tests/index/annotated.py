@@ -12,7 +12,7 @@ comment lists, separated by `;`, what must be found on its line. Together they a
     initialized model, optimizer               where it stands already
     clips optimizer           a clip of what that optimizer holds; `clips unnamed`, `clips masters`
     saves state, loads checkpoint              optimizer state and the dict it goes into or comes from
-    wraps early, cross entropy                 as `TrainingLoop` has them
+    wraps early, cross entropy, penalty        as `TrainingLoop` has them
 
 The first line may say `does not run` where a case needs what is not at hand. With several loops, all but the first loop's entries end in `(loop 2)` and so on. A further entry is checked on its own:
 

@@ -44,6 +44,8 @@ def _of_loop(loop: TrainingLoop) -> Iterator[Mark]:
         yield Mark(load.site.path, load.site.line, _load(load))
     for wrap in loop.late_wraps:
         yield Mark(wrap.path, wrap.line, "wraps early")
+    for penalty in loop.penalties:
+        yield Mark(penalty.path, penalty.line, "penalty")
     for entropy in loop.cross_entropies:
         yield Mark(entropy.call.path, entropy.call.line, "cross entropy")
 
