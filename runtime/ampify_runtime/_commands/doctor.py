@@ -37,8 +37,11 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     for problem in diagnosis.problems:
         yield f"problem        {problem}"
     width = max((len(kernel.name) for kernel in diagnosis.kernels), default=0)
+    # What stands in the way of all is told above, once.
+    shared = "; ".join(diagnosis.problems)
     for kernel in diagnosis.kernels:
-        yield f"  {kernel.name:{width}}  {kernel.state}{f': {kernel.reason}' if kernel.reason else ''}"
+        reason = f": {kernel.reason}" if kernel.reason not in ("", shared) else ""
+        yield f"  {kernel.name:{width}}  {kernel.state}{reason}"
     yield _verdict(diagnosis)
 
 
