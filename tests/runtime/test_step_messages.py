@@ -11,7 +11,7 @@ import torch
 from ampify_runtime import amp
 from torch import nn
 
-from .training import X, assert_same, backward, make_mlp, weights_of
+from .training import assert_same, backward, make_mlp, weights_of
 
 SCALED: dict[str, Any] = {"opt_level": "O0", "loss_scale": "dynamic", "verbosity": 0}
 
@@ -50,9 +50,10 @@ class TestMessages:
         assert message.startswith("ampify: 25 steps of SGD in a row were skipped")
         assert caught[0].filename == __file__
 
-    def test_a_step_after_an_unscaled_backward_is_warned_of(self) -> None:
+    def test_a_step_on_gradients_that_no_backward_made_is_warned_of(self) -> None:
         model, optimizer = self.start()
-        model(X).sum().backward()
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
         with pytest.warns(amp.AmpWarning, match=r"SGD\.step: no amp\.scale_loss block was given this optimizer"):
             optimizer.step()
 
@@ -65,8 +66,19 @@ class TestMessages:
             optimizer.step()
         assert_same(weights_of(model), before)
 
-    def test_a_step_without_gradients_is_not_warned_of(self) -> None:
-        _, optimizer = self.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+    @pytest.mark.parametrize("level", ["O0", "O2", "O4", "O5"])
+    def test_a_step_without_gradients_is_warned_of_once(self, level: str) -> None:
+        _, optimizer = self.start(opt_level=level)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            optimizer.step()
+            optimizer.step()
+        (message,) = (str(warning.message) for warning in caught)
+        assert message.startswith("ampify: SGD.step: none of its parameters has a gradient")
+        assert caught[0].filename == __file__
+
+    def test_a_scale_at_its_minimum_is_warned_of(self) -> None:
+        model, optimizer = self.start(min_loss_scale=32768.0)
+        with pytest.warns(amp.AmpWarning, match="loss scale of SGD is at its minimum, 32768, and gradients still"):
+            backward(model, optimizer, overflow=True)
             optimizer.step()

@@ -16,6 +16,14 @@ from .policy import Policy
 from .zeroing import zero_alone, zero_with_model
 
 
+@dataclass(frozen=True, slots=True)
+class Unscaled:
+    """A backward outside of a block: its line, and the parameters it gave gradients to, with these."""
+
+    where: str
+    grads: list[tuple[weakref.ref[torch.Tensor], weakref.ref[torch.Tensor]]]
+
+
 @dataclass(slots=True, eq=False)
 class Enrolment:
     """An optimizer's policy, and where it stands between two steps. Holds no reference to the optimizer."""
@@ -34,6 +42,8 @@ class Enrolment:
     # Whether a scaled block of its thread is open, so that its gradients are still being made.
     is_in_block: bool = False
     skipped_in_a_row: int = 0
+    # The first unscaled backward among its gradients, as far as known.
+    unscaled: Unscaled | None = None
     # What it steps in place of reduced parameters; None: it steps the model's own.
     masters: Masters | None = None
 

@@ -19,6 +19,7 @@ from .notices import warn, warn_once
 from .policy import Policy, Request, resolve_policy
 from .scalers import is_initialized, provide_scalers
 from .step_hooks import hook_steps
+from .unscaled_backward import stop_watching, watch_backwards
 
 
 def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) -> Any:
@@ -127,6 +128,9 @@ def _put_models_under(policy: Policy, models: list[nn.Module], trains: bool) -> 
             leave_forwards_alone(model)
         else:
             cast_forwards(model, policy.device_type, policy.cast_dtype)
+        stop_watching(model)
+        if policy.scales:
+            watch_backwards(model)
     if models and policy.cast_dtype is not None:
         ambient.establish(policy.device_type, policy.cast_dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def report(message: str) -> None:
 def forget_what_was_said() -> None:
     """Let `warn_once` speak again on every topic."""
     _said.clear()
+
+
+def line_of_caller(thread: int) -> str:
+    """`file:line` of the user's code that `thread` is in."""
+    frame = sys._getframe(1) if thread == threading.get_ident() else sys._current_frames().get(thread)
+    while frame is not None and _is_inside(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "at a line unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _speaks() -> bool:

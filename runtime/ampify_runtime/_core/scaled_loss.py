@@ -16,6 +16,7 @@ from .enrolment import Enrolment, enrolled, enrolment_of, require_optimizer
 from .regions import leave_dead_regions
 from .scaler import LossScaler
 from .scalers import is_initialized, scaler_of
+from .unscaled_backward import forget_zeroed, scaled_backward
 from .unscaling import Enrolled, of_this_thread, refresh_masters, scale_existing, unscale
 
 _REDUCED = (torch.float16, torch.bfloat16)
@@ -81,6 +82,7 @@ def _block(
     # A copy: a step decides about the scale in place.
     block = _Block(scaler, scaler.scale_on(losses[0].device).clone(), {})
     block.give(given)
+    forget_zeroed()
     everyone = of_this_thread()
     delayed = {enrolment for _, enrolment in everyone if enrolment.scaled_by is not None}
     # All of this thread's: a loss may feed more parameters than those of the optimizers given with it.
@@ -88,7 +90,8 @@ def _block(
     _open.block = block
     _mark_in_block(everyone, True)
     try:
-        yield _scaled(loss, losses, block.scale)
+        with scaled_backward():
+            yield _scaled(loss, losses, block.scale)
     finally:
         _open.block = None
         _mark_in_block(everyone, False)

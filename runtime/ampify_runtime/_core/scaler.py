@@ -40,6 +40,10 @@ class LossScaler:
         """The scale as a number; waits for the device."""
         return self._initial if self._scale is None else float(self._scale.item())
 
+    def is_at_floor(self) -> bool:
+        """Whether the scale is dynamic, and as low as it may get; waits for the device."""
+        return self.scaling.dynamic and self.value <= self.scaling.lowest
+
     @property
     def used(self) -> bool:
         """Whether a loss has been scaled with it yet."""

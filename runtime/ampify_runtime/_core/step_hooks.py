@@ -12,13 +12,14 @@ from torch.optim import Optimizer
 
 from . import ambient
 from .enrolment import Enrolment
-from .gradients import gradients_of, multiply_and_check
-from .links import absorb_edits, publish_edited
+from .gradients import gradients_of, multiply_and_check, parameters_of
+from .links import absorb_edits, publish
 from .notices import report, warn, warn_once
 from .regions import close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
+from .unscaled_backward import refuse_unscaled
 from .unscaling import refresh_masters, sharing_parameters_with, unscale
 
 _MANY_SKIPS = 25
@@ -95,9 +96,12 @@ class _Step:
             self.exits.callback(self.publish)
 
     def publish(self) -> None:
-        """Give the model what the step did to masters."""
-        if self.enrolment.masters is not None:
-            publish_edited(self.enrolment.masters.pairs)
+        """Give the model what the step did to masters, if it was not skipped.
+
+        All of them: not every kernel tells torch that it wrote.
+        """
+        if self.enrolment.masters is not None and not self.hidden:
+            publish(self.enrolment.masters.pairs)
 
     def hide(self) -> None:
         """Leave the step nothing to work on."""
@@ -107,8 +111,8 @@ class _Step:
         """`closure` with casts as outside of the step; what it computes may empty the rest of the step."""
 
         def evaluate() -> Any:
-            show_gradients(self.hidden)
             self.publish()
+            show_gradients(self.hidden)
             with ambient.resumed():
                 loss = closure()
             if self.is_to_be_skipped():
@@ -119,11 +123,14 @@ class _Step:
 
     def is_to_be_skipped(self) -> bool:
         """Decide about the scale; whether gradients overflowed and the optimizer cannot see to that by itself."""
+        refuse_unscaled(self.enrolment)
         refresh_masters(self.optimizer, self.enrolment)
         if not self.enrolment.policy.scales:
+            _warn_if_empty(self.optimizer, self.enrolment)
             return False
         found_inf, scalers = _settle(self.optimizer, self.enrolment)
         if found_inf is None:
+            _warn_if_empty(self.optimizer, self.enrolment)
             return False
         if _skips_by_itself(self.optimizer):
             # Fused: the kernel itself looks, and nobody waits for the device.
@@ -176,6 +183,15 @@ def _note_all(scalers: list[LossScaler], found_inf: torch.Tensor | None) -> None
             scaler.note(found_inf)
 
 
+def _warn_if_empty(optimizer: Optimizer, enrolment: Enrolment) -> None:
+    if all(parameter.grad is None for parameter in parameters_of(optimizer)):
+        warn_once(
+            f"no gradients, {enrolment.name}",
+            f"{enrolment.name}.step: none of its parameters has a gradient, so it changes nothing; look for a backward "
+            "that is missing, or that another model's parameters get",
+        )
+
+
 def _warn_of_unscaled_backward(enrolment: Enrolment) -> None:
     warn_once(
         f"unscaled backward, {enrolment.name}",
@@ -193,6 +209,12 @@ def _count(enrolment: Enrolment, overflowed: bool, scalers: list[LossScaler]) ->
     if enrolment.policy.verbosity > 0:
         scales = ", ".join(f"{scaler.value:g}" for scaler in scalers) or "unchanged"
         report(f"gradient overflow: this step of {enrolment.name} is skipped; loss scale: {scales}")
+    if any(scaler.is_at_floor() for scaler in scalers):
+        warn_once(
+            f"floor, {enrolment.name}",
+            f"the loss scale of {enrolment.name} is at its minimum, {scalers[0].scaling.lowest:g}, and gradients still "
+            "overflow: the cause is not the scale. Look for inf or NaN in the data, the loss or the weights",
+        )
     if enrolment.skipped_in_a_row == _MANY_SKIPS:
         warn(
             f"{_MANY_SKIPS} steps of {enrolment.name} in a row were skipped, since their gradients are not finite "

@@ -87,6 +87,9 @@ def initialize(
     `cast_model_outputs` override what a level says. Wrap models (DistributedDataParallel, DataParallel) after this call
     at O2, O3 and O5.
 
+    `cast_lists` says which functions run in which type under O1 and O4: "torch", those of `torch.autocast`, or "apex".
+    It holds for the whole process, and is what `AMPIFY_CAST_LISTS` in the environment says if left out, else "torch".
+
     `AMPIFY_OPT_LEVEL` in the environment overrides `opt_level` and the choices that go with it.
     Raises ValueError for choices that are unknown, not available or contradictory, TypeError for what is no model or
     no optimizer of torch.
