@@ -81,7 +81,18 @@ def plan_of(
     planned = tuple((Variant(family, found), batch) for found, batch in chosen if found is not None)
     if len(planned) < len(batches):
         return None
-    return Plan(engine, family, planned) if ready(engine, *(variant for variant, _ in planned), *also) else None
+    if not ready(engine, *(variant for variant, _ in planned), *also):
+        return None
+    note_written(lists[read_only:])
+    return Plan(engine, family, planned)
+
+
+def note_written(lists: Sequence[Tensors | None]) -> None:
+    """Count up the versions of tensors that kernels write: autograd's checks and amp's masters go by them."""
+    for tensors in lists:
+        for tensor in tensors or ():
+            if not tensor.is_inference():
+                torch.autograd.graph.increment_version(tensor)
 
 
 def ready(engine: Engine, *variants: Variant) -> bool:
