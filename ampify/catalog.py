@@ -69,6 +69,11 @@ MODULE_PACKAGES = (
     "efficientnet_pytorch.",
     "torch_geometric.nn.",
 )
+# What is no module in a package of modules, by words in the names of its classes.
+NO_MODULES = tuple(
+    """Tokenizer Config Trainer Arguments Processor Extractor Callback Collator Pipeline Scheduler Dataset Dataloader
+    DataLoader Output Criteria Transforms Weights""".split()
+)
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
 CLIP_MODULES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
 REMOVED_CLIP = "clip_grad_norm"
@@ -166,7 +171,7 @@ def is_plain(dotted: str) -> bool:
     root, _, rest = dotted.partition(".")
     if root in PLAIN_PACKAGES or dotted in PLAIN_BUILTINS:
         return True
-    if root != "torch" or not rest:
+    if root != "torch" or not rest or dotted.endswith("GradScaler"):
         return False
     first = rest.partition(".")[0]
     if first in PLAIN_TORCH or dotted.startswith(("torch.nn.functional.", "torch.nn.init.")):
@@ -204,7 +209,9 @@ def is_module_class(dotted: str) -> bool:
     last = dotted.rpartition(".")[2]
     if dotted.startswith("torch.nn.") and not (last[:1].isupper() or last == "*"):
         return False  # such as torch.nn.Module.train
-    return dotted.startswith(MODULE_PACKAGES)
+    if dotted.startswith("transformers.") and not any(part[:1].isupper() for part in dotted.split(".")):
+        return False  # such as transformers.get_linear_schedule_with_warmup
+    return dotted.startswith(MODULE_PACKAGES) and not any(word in dotted for word in NO_MODULES)
 
 
 def canonical(dotted: str) -> str:

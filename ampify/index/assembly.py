@@ -45,8 +45,9 @@ class Assembly:
         first = min(e.anchor for e in backwards)
         name = f"{first.path}:{first.line}"
         models = self.models(backwards, optimizers)
-        obstacles = list(find.of_events(related, name))
-        obstacles += find.of_files(self.flow.files, {e.anchor.path for e in related}, name)
+        obstacles = list(find.of_files(self.flow.files, {e.anchor.path for e in related}, name))
+        told = {o.kind for o in obstacles}
+        obstacles += (o for o in find.of_events(related, name) if o.kind not in told)
         obstacles += self.gradient_reads(related, name)
         obstacles += self.optional(backwards, related, name)
         calls = []

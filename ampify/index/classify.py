@@ -280,7 +280,8 @@ class Classifier:
         if receivers and all(isinstance(r, NoneValue) for r in receivers):
             return
         if stepped and not optimizers and not inside:
-            yield self._event("step", node, frame, stepped, "scaler")
+            scaler = any(isinstance(r, Instance) and r.dotted.startswith(catalog.TORCH_AMP) for r in receivers)
+            yield self._event("step", node, frame, stepped, "scaler" if scaler else "stranger")
         elif optimizers:
             yield self._event("step", node, frame, optimizers, "closure" if given else "")
         elif not inside and not given and self._may_be_optimizer(node, receivers):

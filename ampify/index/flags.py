@@ -24,11 +24,11 @@ class Flags:
 
     def find(self, spot: Spot) -> Flag | None:
         """The option for the opt level at a place; None if no parsed arguments can be named there."""
-        for name in self.names.visible(spot):
-            for held in (name, *self.names.attributes(name, spot)):
-                flag = self.parsed(held.text, held.values)
-                if flag is not None:
-                    return flag
+        names = tuple(self.names.visible(spot))
+        for held in (*names, *(field for name in names for field in self.names.attributes(name, spot))):
+            flag = self.parsed(held.text, held.values)
+            if flag is not None:
+                return flag
         return None
 
     def parsed(self, text: str, values: Values) -> Flag | None:
@@ -42,7 +42,7 @@ class Flags:
         if not path or not isinstance(call.func, f.Attribute) or not isinstance(call.func.value, f.Name):
             return None
         statement = path[-1][0][path[-1][1]]
-        if not isinstance(statement, f.Assign):
+        if not isinstance(statement, f.Assign | f.Evaluate | f.Return):
             return None
         parser = facts.text(call.func.value.span)
         declared = any(option in SPELLINGS for option in self.options(facts.scopes))

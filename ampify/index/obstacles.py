@@ -23,6 +23,11 @@ def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
         match event.kind:
             case "step" if event.detail == "closure":
                 yield Obstacle("closure-step", event.anchor, "", loop=loop)
+            case "step" if event.detail == "scaler":
+                yield Obstacle("torch-amp-loop", event.anchor, "the step of a GradScaler", loop=loop)
+            case "step" if event.detail == "stranger":
+                detail = "an object that is not known steps the optimizer"
+                yield Obstacle("unresolved-optimizer", event.anchor, detail, loop=loop)
             case "autograd_grad" if event.detail != "penalty":
                 yield Obstacle("gradient-penalty", event.anchor, "", loop=loop)
             case "hook":
