@@ -24,7 +24,7 @@ from ampify.report.colour import wants_colour
 from ampify.report.diff import painted, unified
 from ampify.report.formats import format_of, links_wanted, rendered
 from ampify.report.json import rules_json
-from ampify.report.links import Links, find_links
+from ampify.report.links import Links
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import Style, text_report
 from ampify.rules import Rule, all_rules, find_rule
@@ -315,7 +315,11 @@ def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, w
 
 
 def _links(form: str) -> Links:
-    return find_links(Path.cwd(), os.environ) if links_wanted(form) else Links()
+    if not links_wanted(form):
+        return Links()
+    from ampify.report.repository import find_links  # starts git, which most runs need not
+
+    return find_links(Path.cwd(), os.environ)
 
 
 def _write_diff(outcome: Outcome) -> None:

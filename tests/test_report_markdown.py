@@ -16,9 +16,10 @@ from ampify.model.plan import LoopSummary, Report
 from ampify.model.site import LedgerEntry, Site
 from ampify.report.advice import scripts_of
 from ampify.report.budget import Part, fitted
-from ampify.report.links import Links, find_links, remote_base
+from ampify.report.links import Links
 from ampify.report.markdown import LIMIT, changed_lines, markdown_report
 from ampify.report.markup import code, inline, row
+from ampify.report.repository import find_links, remote_base
 from tests.reported import MIXED, report_of, report_of_case
 
 BASE = Links("https://github.com/acme/models/blob/abc123/", "/repo", "/repo")

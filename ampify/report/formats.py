@@ -7,23 +7,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from ampify.model.plan import Report
-from ampify.report.github import github_report
-from ampify.report.html import html_report
-from ampify.report.json import json_report
 from ampify.report.links import Links
-from ampify.report.markdown import markdown_report
-from ampify.report.sarif import sarif_report
 
 Writer: TypeAlias = Callable[[Report, Links], str]
 
-# All but `text`, which goes to standard error and knows of terminals.
-_WRITERS: Final[Mapping[str, Writer]] = {
-    "json": lambda report, _: json_report(report),
-    "github": lambda report, _: github_report(report),
-    "sarif": lambda report, _: sarif_report(report),
-    "markdown": markdown_report,
-    "html": html_report,
-}
 _ENDINGS: Final[Mapping[str, str]] = {".md": "markdown", ".html": "html", ".json": "json", ".sarif": "sarif"}
 _LINKING: Final = frozenset({"markdown", "html"})
 
@@ -39,8 +26,31 @@ def links_wanted(form: str) -> bool:
 
 
 def rendered(report: Report, form: str, links: Links) -> bytes:
-    """The report in a format other than `text`.
+    """The report in a format other than `text`, which goes to standard error and knows of terminals.
 
     A file name that is not UTF-8 holds lone surrogates, which become what JSON writes for them.
     """
-    return _WRITERS[form](report, links).encode("utf-8", "backslashreplace")
+    return _writer(form)(report, links).encode("utf-8", "backslashreplace")
+
+
+def _writer(form: str) -> Writer:
+    # Imported when asked for: most runs print text, and start the sooner for it.
+    if form == "html":
+        from ampify.report.html import html_report
+
+        return html_report
+    if form == "markdown":
+        from ampify.report.markdown import markdown_report
+
+        return markdown_report
+    if form == "sarif":
+        from ampify.report.sarif import sarif_report
+
+        return lambda report, _: sarif_report(report)
+    if form == "github":
+        from ampify.report.github import github_report
+
+        return lambda report, _: github_report(report)
+    from ampify.report.json import json_report
+
+    return lambda report, _: json_report(report)
