@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from ampify.index.flow import Flow
 from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
-from ampify.index.values import ClassValue, Frame, FunctionValue
+from ampify.index.values import ClassValue, Frame, FunctionValue, Instance
 from ampify.model import facts as f
 
 # How many calls a constant is followed through.
@@ -90,6 +92,8 @@ class Constants:
         """A constant, or a parameter that every call gives as one."""
         if isinstance(expr, f.Constant):
             return Known(expr.value)
+        if isinstance(expr, f.Attribute) and depth:
+            return self.field(expr, frame, depth)
         if not isinstance(expr, f.Name) or not depth:
             return None
         key = (frame, expr.id)
@@ -97,6 +101,35 @@ class Constants:
             self._kept[key] = None  # what a function hands on to itself
             self._kept[key] = self.parameter(expr.id, frame, depth)
         return self._kept[key]
+
+    def field(self, expr: f.Attribute, frame: Frame, depth: int) -> Known | None:
+        """A field that nothing but the constructor of its object sets, once."""
+        owners = tuple(self.flow.evaluate(expr.value, frame))
+        set_at = self.stores.get(expr.attr, [])
+        if len(owners) != 1 or not isinstance(owners[0], Instance) or len(set_at) != 1:
+            return None
+        path, scope, value = set_at[0]
+        made = self.flow.files[path].scopes[scope]
+        if value is None or made.name != "__init__" or not made.parameters or self.written_around(path):
+            return None
+        frames = self.flow.frames_of.get((path, scope), ())
+        own = [fr for fr in frames if owners[0] in self.flow.store.read(fr, made.parameters[0].name, None)]
+        found = [self.known(value, fr, depth - 1) for fr in own]
+        return found[0] if found and all(k is not None and k == found[0] for k in found) else None
+
+    def written_around(self, path: str) -> bool:
+        """Whether a file gets at fields without naming them."""
+        return any("__dict__" in line or "vars(" in line for line in self.flow.files[path].lines)
+
+    @cached_property
+    def stores(self) -> dict[str, list[tuple[str, int, f.Expr | None]]]:
+        """Where attributes of a name are set, or might be: file, scope, and the value if that is the whole story."""
+        found: dict[str, list[tuple[str, int, f.Expr | None]]] = {}
+        for path, facts in self.flow.files.items():
+            for scope in facts.scopes:
+                for name, value in _stored(scope):
+                    found.setdefault(name, []).append((path, scope.index, value))
+        return found
 
     def parameter(self, name: str, frame: Frame, depth: int) -> Known | None:
         scope = self.flow.scope(frame)
@@ -169,6 +202,42 @@ def _of_other_kinds(one: object, other: object) -> bool:
     return type(one) is not type(other) and isinstance(one, int | float) and isinstance(other, int | float)
 
 
+def _stored(scope: f.Scope) -> Iterator[tuple[str, f.Expr | None]]:
+    """Attributes that a scope's statements set, and names of a class, which all its objects have."""
+    if scope.kind == "class":
+        yield from ((name, None) for name in sorted(scope.bound))
+    for statement in statements(scope.body):
+        top = statement in scope.body and isinstance(statement, f.Assign) and statement.kind != "AugAssign"
+        for target in _targets(statement):
+            if isinstance(target, f.Attribute):
+                own = isinstance(target.value, f.Name) and target.value.id == _first(scope)
+                yield target.attr, statement.value if top and own and isinstance(statement, f.Assign) else None
+            elif not isinstance(target, f.Name):
+                yield from ((node.attr, None) for node, _ in in_order(target) if isinstance(node, f.Attribute))
+        for whole in expressions(statement):
+            for node, _ in in_order(whole):
+                if isinstance(node, f.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
+                    yield str(getattr(node.args[1], "value", "")), None
+
+
+def _first(scope: f.Scope) -> str:
+    return scope.parameters[0].name if scope.parameters else ""
+
+
+def _targets(statement: f.Stmt) -> tuple[f.Expr, ...]:
+    """What a statement gives a new value, or takes it from."""
+    match statement:
+        case f.Assign():
+            return statement.targets
+        case f.For():
+            return (statement.target,)
+        case f.With():
+            return tuple(name for _, name in statement.items if name is not None)
+        case f.Simple():
+            return statement.operands
+    return ()
+
+
 def _rebound(scopes: tuple[f.Scope, ...], index: int) -> set[str]:
     found: set[str] = set()
     for scope in scopes[index + 1 :]:
@@ -176,19 +245,9 @@ def _rebound(scopes: tuple[f.Scope, ...], index: int) -> set[str]:
         if scope.parent == index:
             found.add(scope.name)
     for statement in statements(scopes[index].body):
-        targets: tuple[f.Expr, ...] = ()
-        match statement:
-            case f.Assign():
-                targets = statement.targets
-            case f.For():
-                targets = (statement.target,)
-            case f.With():
-                targets = tuple(name for _, name in statement.items if name is not None)
-            case f.Import():
-                found |= {name.bound for name in statement.names}
-            case f.Simple():
-                targets = statement.operands
-        found |= {node.id for target in targets for node, _ in in_order(target) if isinstance(node, f.Name)}
+        if isinstance(statement, f.Import):
+            found |= {name.bound for name in statement.names}
+        found |= {node.id for target in _targets(statement) for node, _ in in_order(target) if isinstance(node, f.Name)}
         for whole in expressions(statement):
             found |= {node.target.id for node, _ in in_order(whole) if isinstance(node, f.Walrus)}
     return found
