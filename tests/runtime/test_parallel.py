@@ -170,15 +170,18 @@ def shard_in_place(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("shard", "name"), [(shard_by_wrapping, "FullyShardedDataParallel"), (shard_in_place, "DTensor")]
-)
-def test_sharded_models_are_refused_under_scaling(
-    shard: Any, name: str, process_group: None, float16: torch.dtype
-) -> None:
-    model = shard(make_mlp())
+def test_a_model_sharded_by_wrapping_is_refused_under_scaling(process_group: None, float16: torch.dtype) -> None:
+    model = shard_by_wrapping(make_mlp())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ValueError, match=rf"the model is sharded \({name}\).*use opt_level=\"O4\""):
+    with pytest.raises(ValueError, match=r"is in FullyShardedDataParallel.*fully_shard.*opt_level=\"O4\""):
         amp.initialize(model, optimizer)
     amp.initialize(model, optimizer, opt_level="O4")
     assert model(torch.ones(1, 8)).dtype is torch.bfloat16
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("level", ["O2", "O3", "O5"])
+def test_sharded_models_are_refused_where_weights_are_cast(level: str, process_group: None) -> None:
+    model = shard_in_place(make_mlp())
+    with pytest.raises(ValueError, match=r"0\.weight is sharded \(DTensor\).*use O1 or O4"):
+        amp.initialize(model, torch.optim.SGD(model.parameters(), lr=0.1), opt_level=level)

@@ -79,6 +79,6 @@ class TestMessages:
 
     def test_a_scale_at_its_minimum_is_warned_of(self) -> None:
         model, optimizer = self.start(min_loss_scale=32768.0)
+        backward(model, optimizer, overflow=True)
         with pytest.warns(amp.AmpWarning, match="loss scale of SGD is at its minimum, 32768, and gradients still"):
-            backward(model, optimizer, overflow=True)
             optimizer.step()

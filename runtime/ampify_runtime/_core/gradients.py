@@ -15,9 +15,16 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
 
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """The gradients that there are; of a sparse one, its values."""
+    """The gradients that there are; of a sparse one, its values; of a sharded one, this process's shard."""
     grads = (parameter.grad for parameter in parameters_of(optimizer))
-    return [grad._values() if grad.is_sparse else grad for grad in grads if grad is not None]
+    return [_dense(grad) for grad in grads if grad is not None]
+
+
+def _dense(grad: torch.Tensor) -> torch.Tensor:
+    if type(grad) is not torch.Tensor:
+        # A DTensor: this process's shard of it.
+        grad = getattr(grad, "_local_tensor", grad)
+    return grad._values() if grad.is_sparse else grad
 
 
 def multiply(grads: Iterable[torch.Tensor], factor: torch.Tensor) -> None:

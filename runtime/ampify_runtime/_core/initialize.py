@@ -81,15 +81,12 @@ def _device_type(models: list[nn.Module], optimizers: list[Optimizer]) -> str:
 
 def _refuse_sharded(models: list[nn.Module]) -> None:
     """By name: to import what shards costs more than all the rest, and few scripts have it."""
-    tensors = (parameter for model in models for parameter in model.parameters())
-    wraps = (module for model in models for module in model.modules())
-    names = {type(item).__name__ for item in (*tensors, *wraps)}
-    for name in ("FullyShardedDataParallel", "DTensor"):
-        if name in names:
-            raise ValueError(
-                f"amp.initialize: the model is sharded ({name}), so that each process sees its own overflows alone and "
-                'they would not skip together; loss scaling for it is not available in this version; use opt_level="O4"'
-            )
+    if any(type(module).__name__ == "FullyShardedDataParallel" for model in models for module in model.modules()):
+        raise ValueError(
+            "amp.initialize: the model is in FullyShardedDataParallel, whose processes see only their own overflows and "
+            "would not skip together; shard it with torch.distributed.fsdp.fully_shard instead, or use "
+            'opt_level="O4", which scales nothing'
+        )
 
 
 def _refuse_unscalable(optimizers: list[Optimizer], policy: Policy) -> None:
@@ -129,8 +126,8 @@ def _put_models_under(policy: Policy, models: list[nn.Module], trains: bool) -> 
         else:
             cast_forwards(model, policy.device_type, policy.cast_dtype)
         stop_watching(model)
-        if policy.scales:
-            watch_backwards(model)
+        if policy.scales or policy.has_masters:
+            watch_backwards(model, policy.scales)
     if models and policy.cast_dtype is not None:
         ambient.establish(policy.device_type, policy.cast_dtype)
 

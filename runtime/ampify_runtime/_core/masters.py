@@ -22,6 +22,8 @@ class Masters:
     scaled_by: torch.Tensor | None = None
     # Whether the masters' gradients were made, and are the model's unless those changed since.
     gathered: bool = False
+    # The norms of the model's gradients then, where they may be changed past autograd's sight; None elsewhere.
+    norms: torch.Tensor | None = None
 
     def adopt(self, optimizer: Optimizer) -> None:
         """Put masters in the place of all reduced parameters in the groups, also of those that came later."""
@@ -54,6 +56,10 @@ class Masters:
         for parameter, _ in self.pairs:
             cut_link(parameter)
 
+    def models(self) -> list[torch.Tensor]:
+        """The model parameters."""
+        return [parameter for parameter, _ in self.pairs]
+
     def own_gradients(self, optimizer: Optimizer) -> list[torch.Tensor]:
         """Gradients of what is in the groups and is the model's too: norms, mostly."""
         grads = (parameter.grad for parameter in parameters_of(optimizer) if id(parameter) not in self.ids)
@@ -66,7 +72,9 @@ class Masters:
 
     def is_stale(self) -> bool:
         """Whether the masters' gradients are not those of the model."""
-        return not self.gathered or any(not _is_current(pair) for pair in self.pairs)
+        if not self.gathered or any(not _is_current(pair) for pair in self.pairs):
+            return True
+        return self.norms is not None and not torch.equal(self.norms, _norms(self.model_gradients()))
 
     def was_edited(self) -> bool:
         """Whether a gradient of the model was changed in place, not zeroed, since the masters' were made of it."""
@@ -94,8 +102,12 @@ class Masters:
                 torch._foreach_copy_(targets, sources)
         self.gathered = True
 
-    def note_gathered(self) -> None:
-        """Remember the gradients as they are now, once the masters' are unscaled."""
+    def note_gathered(self, with_norms: bool) -> None:
+        """Remember the gradients as they are now, once the masters' are unscaled.
+
+        `with_norms` also where autograd does not count: sums over processes leave no trace in a tensor's version.
+        """
+        self.norms = _norms(self.model_gradients()) if with_norms else None
         for parameter, link in self.pairs:
             grad, master_grad = parameter.grad, link.master.grad
             link.grad = None if grad is None else weakref.ref(grad)
@@ -127,6 +139,15 @@ class Masters:
         """The model's gradients were zeroed: nothing is scaled, and the masters' are to be made anew."""
         self.scaled_by = None
         self.gathered = False
+
+
+def _norms(grads: list[torch.Tensor]) -> torch.Tensor:
+    """Norms of shape [gradients], float32."""
+    if not grads:
+        return torch.zeros(0)
+    return torch.stack(
+        [norm.float().to(grads[0].device) for norm in torch._foreach_norm([grad.detach() for grad in grads])]
+    )
 
 
 def _is_current(pair: Pair) -> bool:

@@ -60,6 +60,11 @@ class LossScaler:
         found_inf = found_inf.to(self._scale.device, non_blocking=True)
         self._found_inf = found_inf.clone() if self._found_inf is None else torch.maximum(self._found_inf, found_inf)
 
+    @property
+    def pending(self) -> torch.Tensor | None:
+        """Whether gradients overflowed since the scale was last decided, as noted; None: nothing was noted."""
+        return self._found_inf
+
     def awaits(self, stepper: object) -> bool:
         """Whether a step of `stepper` decides about the scale."""
         return stepper in self._waiting

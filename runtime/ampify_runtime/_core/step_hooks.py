@@ -11,6 +11,7 @@ import torch
 from torch.optim import Optimizer
 
 from . import ambient
+from .agreement import agree, sums_by_hand
 from .enrolment import Enrolment
 from .gradients import gradients_of, multiply_and_check, parameters_of
 from .links import absorb_edits, publish
@@ -166,9 +167,10 @@ def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | 
         unscale(sharing_parameters_with(optimizer))
         enrolment.found_inf = None
     found_inf = enrolment.found_inf if enrolment.has_scaled_backward else None
-    if found_inf is None:
+    if found_inf is None or sums_by_hand(optimizer, enrolment):
         found_inf = multiply_and_check(gradients_of(optimizer), None)
         _note_all(concerned, found_inf)
+    found_inf = agree(optimizer, enrolment, found_inf, concerned)
     if found_inf is not None and not enrolment.has_scaled_backward:
         _warn_of_unscaled_backward(enrolment)
     enrolment.has_scaled_backward = False

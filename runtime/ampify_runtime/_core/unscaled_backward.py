@@ -15,6 +15,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
+from .agreement import see_wrap
 from .enrolment import Enrolment, Unscaled, enrolled
 from .gradients import parameters_of
 from .hooks import ForwardHook, hide_hooks
@@ -39,20 +40,26 @@ _watched: weakref.WeakKeyDictionary[nn.Module, RemovableHandle] = weakref.WeakKe
 
 
 class _Watch(ForwardHook):
-    """After a model's forward: be told when a backward comes through its outputs.
+    """After a model's forward: see its parallel wrap, and be told when a backward comes through its outputs.
 
     A hook on the outputs costs microseconds a step, one on each parameter a fifth of the backward.
     """
 
-    __slots__ = ()
+    __slots__ = ("scales",)
+
+    def __init__(self, scales: bool) -> None:
+        self.scales = scales
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled() or torch.jit.is_tracing():
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled() or torch._C._get_tracing_state() is not None:
+            return
+        see_wrap(module)
+        if not self.scales:
             return
         notice = _Notice(threading.get_ident())
         for tensor in _tensors_in(output):
             if tensor.grad_fn is not None:
-                tensor.register_hook(notice)
+                tensor.register_hook(notice)  # type: ignore[no-untyped-call]
 
 
 class _Notice:
@@ -79,10 +86,10 @@ class _Notice:
         torch.autograd.Variable._execution_engine.queue_callback(_compare)
 
 
-def watch_backwards(model: nn.Module) -> None:
-    """From now on, notice backwards through `model` that are outside of a block."""
+def watch_backwards(model: nn.Module, scales: bool) -> None:
+    """From now on, notice the parallel wrap of `model` and, if losses are scaled, backwards outside of a block."""
     if model not in _watched and not isinstance(model, torch.jit.ScriptModule):
-        _watched[model] = model.register_forward_hook(_Watch())
+        _watched[model] = model.register_forward_hook(_Watch(scales))
         hide_hooks(model)
 
 

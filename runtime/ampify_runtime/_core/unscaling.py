@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch.optim import Optimizer
 
+from .agreement import sums_by_hand
 from .enrolment import Enrolment, enrolled, enrolment_of
 from .gradients import gradients_of, multiply, multiply_and_check, parameters_of
 from .notices import warn_once
@@ -62,7 +63,7 @@ def unscale(optimizers: Iterable[Enrolled]) -> None:
         enrolment.found_inf = also if found_inf is None else found_inf
         enrolment.scaled_by = None
         if enrolment.masters is not None:
-            enrolment.masters.note_gathered()
+            enrolment.masters.note_gathered(sums_by_hand(optimizer, enrolment))
 
 
 def refresh_masters(optimizer: Optimizer, enrolment: Enrolment) -> None:
@@ -79,7 +80,7 @@ def refresh_masters(optimizer: Optimizer, enrolment: Enrolment) -> None:
         masters.gather()
         if masters.scaled_by is not None:
             multiply(masters.gradients(), _inverse(masters.scaled_by))
-        masters.note_gathered()
+        masters.note_gathered(sums_by_hand(optimizer, enrolment))
     else:
         return
     # The step is to look for itself.
