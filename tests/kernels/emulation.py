@@ -45,7 +45,7 @@ class Builder:
 
     def library(self, texts: dict[str, str], main: str, flags: Sequence[str], against: Sequence[Path] = ()) -> Path:
         command = [gxx() or "g++", *FLAGS, *flags, f"-I{EMULATOR}"]
-        key = hashlib.sha256(repr((sorted(texts.items()), main, command)).encode()).hexdigest()[:24]
+        key = hashlib.sha256(repr((sorted(texts.items()), main, command, against)).encode()).hexdigest()[:24]
         result = self.folder / f"{key}.so"
         if result.exists():
             return result
@@ -90,7 +90,7 @@ class EmulatingCompiler:
 
     @property
     def identity(self) -> str:
-        return f"g++ {self.flags} {self.edits}"
+        return f"g++ {self.builder.emulation} {self.flags} {self.edits}"
 
     def compile(self, source: Source, options: Sequence[str]) -> Compiled:
         defines = [option for option in options if option.startswith("-D")]

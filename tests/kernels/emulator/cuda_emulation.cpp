@@ -60,16 +60,19 @@ void wait_at(Barrier& barrier) {
   while (barrier.generation == generation) take_turns();
 }
 
-void run_thread() {
-  entry(entry_arguments);
-  fibers[current]->done = true;
-  progress = true;
-  --running;
-  for (Barrier* barrier : {&of_block, &of_warp[current / kWarp]}) {
-    --barrier->running;
-    open_if_complete(*barrier);
+// A fiber outlives its thread: it waits for the next block, which costs less than a new fiber.
+void run_threads() {
+  for (;;) {
+    entry(entry_arguments);
+    fibers[current]->done = true;
+    progress = true;
+    --running;
+    for (Barrier* barrier : {&of_block, &of_warp[current / kWarp]}) {
+      --barrier->running;
+      open_if_complete(*barrier);
+    }
+    take_turns();
   }
-  for (;;) take_turns();
 }
 
 __attribute__((noinline)) void resume(unsigned thread) {
@@ -83,13 +86,12 @@ __attribute__((noinline)) void resume(unsigned thread) {
 }
 
 void prepare(Fiber& fiber) {
-  fiber.done = false;
   fiber.fresh = true;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack.data();
   fiber.context.uc_stack.ss_size = kStack;
   fiber.context.uc_link = nullptr;
-  makecontext(&fiber.context, run_thread, 0);
+  makecontext(&fiber.context, run_threads, 0);
 }
 
 std::vector<unsigned> order_of(unsigned threads, unsigned order) {
@@ -103,14 +105,23 @@ std::vector<unsigned> order_of(unsigned threads, unsigned order) {
   return result;
 }
 
+// Its fibers are left wherever they stood.
+bool abandon() {
+  for (Fiber* fiber : fibers) prepare(*fiber);
+  return false;
+}
+
 bool run_block(const std::vector<unsigned>& order) {
   running = order.size();
   of_block = Barrier();
   of_block.running = running;
   for (auto& barrier : of_warp) barrier = Barrier();
-  while (fibers.size() < running) fibers.push_back(new Fiber);
-  for (unsigned t = 0; t < running; ++t) {
+  for (unsigned t = fibers.size(); t < running; ++t) {
+    fibers.push_back(new Fiber);
     prepare(*fibers[t]);
+  }
+  for (unsigned t = 0; t < running; ++t) {
+    fibers[t]->done = false;
     ++of_warp[t / kWarp].running;
   }
   while (running) {
@@ -118,7 +129,7 @@ bool run_block(const std::vector<unsigned>& order) {
     for (unsigned t : order)
       if (!fibers[t]->done && !fault) resume(t);
     if (!progress && !fault) fault = "a barrier that not every running thread reaches";
-    if (fault) return false;
+    if (fault) return abandon();
   }
   return true;
 }

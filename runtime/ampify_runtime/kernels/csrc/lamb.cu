@@ -1,6 +1,6 @@
 // LAMB in two passes. The first updates the moments and sums the squares of parameter and update; the second computes the
 // update anew instead of keeping it. With float16 GRAD and MODEL and float32 PARAM and STATE: 14 bytes read and 8 written,
-// then 12 read and 6 written.
+// then 12 read and 6 written. STATE is float32: a rounded one would give the second pass another update than the first.
 #include "state.cuh"
 #include "sums.cuh"
 #include "table.cuh"
@@ -23,9 +23,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lamb_moments(
     const float p = x[1], g = x[0] * now.grad_factor + decay_grad * p;
     x[2] = beta1 * x[2] + beta3 * g;
     x[3] = beta2 * x[3] + rest2 * g * g;
-    // As the second pass will read them.
-    const float m = to_float(from_float<STATE>(x[2])), v = to_float(from_float<STATE>(x[3]));
-    const float u = lamb_update(now, p, m, v, epsilon, decay_update);
+    const float u = lamb_update(now, p, x[2], x[3], epsilon, decay_update);
     of_params += p * p;
     of_updates += u * u;
   });

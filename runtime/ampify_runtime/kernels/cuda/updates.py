@@ -22,7 +22,9 @@ def _plan(
 
     def values(types: tuple[str, ...]) -> tuple[str, ...] | None:
         grad, param, *of_state, model = types
-        return (grad, param, of_state[0], model) if len(set(of_state)) == 1 else None
+        # LAMB's second pass reads the state that its first one wrote, and must find it unrounded.
+        known = len(set(of_state)) == 1 and (family != "lamb" or of_state[0] == "float32")
+        return (grad, param, of_state[0], model) if known else None
 
     lists = (grads, params, *(states or (None,)), model_params)
     return plan_of(family, lists, values, read_only=1)
