@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import ampify
-from ampify import pipeline
+from ampify import pipeline, verify_command
 from ampify.config import OPTIONS, Options, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.report.colour import wants_colour
@@ -31,8 +31,6 @@ from ampify.rules import Rule, all_rules, find_rule
 from ampify.rules.documentation import explanation, read_documentation
 from ampify.write import put_report, require_place
 
-# In the design, and not in this version; a file of that name is still reached as ./verify.
-UNAVAILABLE_COMMANDS = ("verify",)
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
@@ -55,8 +53,6 @@ class CommandsFirst(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `migrate` where no command is named."""
-        if args and args[0] in UNAVAILABLE_COMMANDS:
-            raise Problem(f"`ampify {args[0]}` is not available in this version (./{args[0]} names a file)")
         if args and args[0] not in (*self.commands, "--help", "--version"):
             args = ["migrate", *args]
         return super().parse_args(ctx, args)
@@ -97,7 +93,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             click.echo("ampify: interrupted; no file is half written", err=True)
             sys.exit(INTERRUPTED)
-        except pipeline.PROBLEMS as problem:
+        except (*pipeline.PROBLEMS, *verify_command.PROBLEMS) as problem:
             raise Problem(str(problem)) from problem
         except Exception as failure:
             logging.getLogger("ampify").debug("internal failure", exc_info=True)
@@ -248,6 +244,18 @@ def undo(ctx: click.Context, folder: Path) -> None:
         for path in paths:
             click.echo(f"{said} {_shown(path)}", err=True)
     ctx.exit(LEFT_FOR_A_PERSON if undone.edited else DONE)
+
+
+@main.command(name="verify", short_help="Run a script before and after migration, and compare.")
+@verify_command.options
+@click.pass_context
+@guarded
+def verify(ctx: click.Context, script: str, arguments: tuple[str, ...], **options: Any) -> None:
+    """Run SCRIPT before and after migration with the same arguments and seeds, and compare how it trains.
+
+    Copies of the project are run; your files are only read. Exit status 0: the migrated version may be kept.
+    """
+    ctx.exit(verify_command.run(script, arguments, options))
 
 
 def _shown(path: Path) -> str:

@@ -21,7 +21,7 @@ def runtime_files() -> dict[str, bytes]:
 
     Raises VendorConflict if it is not there.
     """
-    folder = _package_folder()
+    folder = package_folder()
     if folder is None:
         raise VendorConflict(f"the package {PACKAGE} did not come with this ampify; install ampify anew")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and _belongs(path))
@@ -50,7 +50,7 @@ def _new(root: Path, target: str, files: dict[str, bytes]) -> Iterator[Outcome]:
             )
 
 
-def _package_folder() -> Path | None:
+def package_folder() -> Path | None:
     """The runtime beside ampify, as installed or as in its repository; a copy in the way of imports comes last."""
     home = Path(ampify.__file__).parent.parent
     for candidate in (home / PACKAGE, home / "runtime" / PACKAGE):

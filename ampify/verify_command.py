@@ -1,0 +1,85 @@
+"""The options of `ampify verify`, and what it prints where."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ampify.config import read_options
+from ampify.report.colour import wants_colour
+from ampify.report.status import DONE, LEFT_FOR_A_PERSON
+from ampify.rules import all_rules
+from ampify.verify import FORMS, VERIFY_PROBLEMS, Command, report_form, request_for, verify, written
+from ampify.write import put_report, require_place
+
+PROBLEMS = VERIFY_PROBLEMS
+FILE = click.Path(path_type=Path)
+_COUNT = click.IntRange(0)
+_DTYPES = click.Choice(["auto", "bfloat16", "float16"])
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.argument("script"),
+    click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
+    click.option("-m", "module", is_flag=True, help="SCRIPT is a module, run as `python -m` does."),
+    click.option(
+        "--steps", type=_COUNT, default=200, help="Optimizer steps to run; 0: to the end.  [default: 200]"
+    ),
+    click.option(
+        "--seeds", type=_COUNT, default=2, help="Runs with other seeds, for a measure of noise.  [default: 2]"
+    ),
+    click.option("--seed", type=_COUNT, default=0, help="The seed of all other runs.  [default: 0]"),
+    click.option("--timeout", type=float, default=600.0, help="Seconds for each run.  [default: 600]"),
+    click.option("--dtype", type=_DTYPES, default="auto", help="The reduced precision.  [default: auto]"),
+    click.option("--opt-level", metavar="O1|O4", help="The level to migrate to.  [default: O1]"),
+    click.option("--base", metavar="GITREF", help="Compare this revision with the files as they are; migrate nothing."),
+    click.option("--nproc", type=click.IntRange(1), default=1, help="Processes, started by torchrun.  [default: 1]"),
+    click.option(
+        "--resume", metavar="ARGS", help="Arguments that go on from a {checkpoint}, to try those."
+    ),
+    click.option("--project", metavar="DIR", type=FILE, help="The folder to copy.  [default: the script's repository]"),
+    click.option(
+        "--python", metavar="PYTHON", default="", help="What runs the script.  [default: this Python]"
+    ),
+    click.option("--keep", metavar="DIR", type=FILE, help="Keep copies, records and output of all runs there."),
+    click.option("--format", "form", type=click.Choice(FORMS), default="text", help="What to print.  [default: text]"),
+    click.option("--report", metavar="FILE", multiple=True, type=FILE, help="Write a report, too: .json, .md, .html."),
+    click.option("-v", "--verbose", is_flag=True, help="Show where ampify itself failed."),
+)
+
+
+def options(function: _Function) -> _Function:
+    """Gives a command the arguments and options of `ampify verify`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> int:
+    """Verifies, prints and writes what was found; the exit status. Raises `PROBLEMS` and those of the pipeline."""
+    if given["verbose"]:
+        logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
+    forms = {path: report_form(path) for path in given["report"]}
+    for path in forms:
+        require_place(path)
+    level = {"opt-level": given["opt_level"]} if given["opt_level"] else {}
+    settings = read_options(level, [Path(script)], None, [rule.code for rule in all_rules()]).settings
+    request = request_for(Command(script, arguments, module=given["module"]), given, settings)
+    verification = verify(request, say)
+    for path, form in forms.items():
+        put_report(path, written(verification, form).encode())
+    colour = wants_colour(os.environ, terminal=sys.stdout.isatty())
+    click.echo(written(verification, given["form"], colour=colour), nl=False)
+    return DONE if verification.verdict.good else LEFT_FOR_A_PERSON
+
+
+def say(stage: str) -> None:
+    """Tells which stage has begun, for runs take minutes."""
+    click.echo(f"ampify verify: {stage}", err=True)

@@ -1,0 +1,123 @@
+"""What the watcher keeps from harm, what it notes, and what the copies hold: on real files and processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ampify.verify.command import Command, UnclearCommand, launched, parse_command
+from ampify.verify.copies import LARGEST_COPIED, MOST_COPIED, copy_project
+from ampify.verify.running import Plan, Run, Workplace, run_watched
+
+SCRIPT = """\
+import sys
+from pathlib import Path
+import torch
+
+Path("data/table.bin").open("r+b").write(b"changed")
+Path("out").mkdir(exist_ok=True)
+Path("out/log.txt").write_text("log")
+Path(sys.argv[1]).write_text("elsewhere")
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([weight], lr=0.5)
+for step in range(9):
+    optimizer.zero_grad()
+    (weight ** 2).sum().backward()
+    optimizer.step()
+print("weight", weight.tolist())
+torch.save(weight, "data/weights.pt")
+"""
+
+
+def run_here(tmp_path: Path, script: str, *arguments: str, steps: int = 0, timeout: float = 120.0) -> Run:
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (project / "train.py").write_text(script)
+    place = Workplace(tmp_path / "work", project)
+    copy_project(project, place.original)
+    plan = Plan("one", place.original, steps=steps, digest=True)
+    return run_watched(plan, Command("train.py", arguments), place, Path(), "", timeout)
+
+
+def test_the_users_files_are_only_read(tmp_path: Path) -> None:
+    data = tmp_path / "project" / "data"
+    data.mkdir(parents=True)
+    (data / "table.bin").write_bytes(b"0" * (LARGEST_COPIED + 1))
+    (data / "weights.pt").write_bytes(b"1" * (LARGEST_COPIED + 1))
+    elsewhere = tmp_path / "elsewhere.txt"
+    run = run_here(tmp_path, SCRIPT, str(elsewhere), steps=0)
+    assert run.status == 0, run.output
+    assert (data / "table.bin").read_bytes() == b"0" * (LARGEST_COPIED + 1)
+    assert (data / "weights.pt").read_bytes() == b"1" * (LARGEST_COPIED + 1)
+    assert (run.tree / "data/table.bin").read_bytes()[:8] == b"changed0"
+    assert not (tmp_path / "project/out").exists()
+    assert (run.tree / "out/log.txt").read_text() == "log"
+    assert run.records.outside == (str(elsewhere),)
+    (process,) = run.processes
+    # The loss is 3 w², its gradient 2 w in each place, so that a step at 0.5 ends at 0: known without running it.
+    assert [loss.value for loss in process.losses] == [3.0] + [0.0] * 8
+    assert process.steps[0].norm == pytest.approx(12**0.5)
+    assert process.steps[0].rates == (0.5,)
+    assert process.steps[0].place == "train.py:14"
+    assert [save.path for save in process.saves] == [str(tmp_path / "work/tree/data/weights.pt")]
+
+
+def test_a_run_ends_after_its_steps(tmp_path: Path) -> None:
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    (tmp_path / "project/data/table.bin").write_bytes(b"x" * 8)
+    run = run_here(tmp_path, SCRIPT, str(tmp_path / "e.txt"), steps=4)
+    assert (run.status, run.steps) == (0, 4)
+    assert "weight" not in run.output
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    run = run_here(tmp_path, "import time\ntime.sleep(1000)\n", timeout=3.0)
+    assert run.timed_out
+    assert not run.failed
+    assert run.seconds < 60
+
+
+def test_large_sets_of_files_are_linked(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    images = project / "images"
+    images.mkdir(parents=True)
+    for index in range(MOST_COPIED + 1):
+        (images / f"{index}.png").write_bytes(b"png")
+    (images / "labels.json").write_text("{}")
+    (project / "small.png").write_bytes(b"png")
+    (project / ".git").mkdir()
+    copied = copy_project(project, tmp_path / "copy")
+    assert (copied.files, copied.links, copied.folders) == (2, MOST_COPIED + 1, ())
+    assert (tmp_path / "copy/images/3.png").is_symlink()
+    assert not (tmp_path / "copy/images/labels.json").is_symlink()
+    assert not (tmp_path / "copy/.git").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("python train.py --lr 1", Command("train.py", ("--lr", "1"))),
+        ("A=1 python3.11 -u -m pkg.train x", Command("pkg.train", ("x",), (), (("A", "1"),), True)),
+        ("./train.py 'a b'", Command("./train.py", ("a b",))),
+        (
+            "torchrun --standalone --nproc-per-node 2 train.py -x",
+            Command("train.py", ("-x",), ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")),
+        ),
+    ],
+)
+def test_commands_are_read(text: str, expected: Command) -> None:
+    assert parse_command(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "python", "python -c 1", "make train", "python 'x", "torchrun --standalone"])
+def test_commands_that_name_no_script_are_refused(text: str) -> None:
+    with pytest.raises(UnclearCommand, match=r"python SCRIPT|torchrun OPTIONS|quote"):
+        parse_command(text)
+
+
+def test_processes_are_started_by_torchrun() -> None:
+    command = launched(Command("train.py", ("--x",)), 2)
+    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py", "--x")
+    assert command.interpreter_arguments == words
+    assert launched(Command("train.py"), 1) == Command("train.py")
