@@ -44,6 +44,7 @@ WRAPS = frozenset(
         "torch.nn.parallel.DistributedDataParallel",
         "torch.nn.parallel.distributed.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallelCPU",
+        "ampify_runtime.parallel.DistributedDataParallel",
         "torch.compile",
         "torch.jit.script",
     }
@@ -68,6 +69,9 @@ MODULE_PACKAGES = (
     "segmentation_models_pytorch.",
     "efficientnet_pytorch.",
     "torch_geometric.nn.",
+    "ampify_runtime.normalization.",
+    "ampify_runtime.mlp.",
+    "ampify_runtime.fused_dense.",
 )
 # What is no module in a package of modules, by words in the names of its classes.
 NO_MODULES = tuple(
@@ -215,7 +219,9 @@ def is_module_class(dotted: str) -> bool:
 
 
 def canonical(dotted: str) -> str:
-    """The usual public spelling of a dotted name."""
+    """The usual public spelling of a dotted name; what apex names is the runtime's, which has its names from there."""
+    if dotted.startswith(f"{APEX}."):
+        return RUNTIME + dotted[len(APEX) :]
     for prefix, usual in CANONICAL:
         if dotted.startswith(prefix):
             return usual + dotted[len(prefix) :]

@@ -32,7 +32,14 @@ REFUSING_FAMILIES = ("AMP0", "AMP5", "AMP6", "AMP9")
 # Kinds of sites whose every member a case lists; other kinds may be reported beyond what is listed.
 COMPLETE_KINDS = {"backward"}
 # Edits that belong to no site of the ledger.
-SET_UP = (b"import amp", b"amp.initialize(", b"amp.float_function(")
+SET_UP = (
+    b"import amp",
+    b"amp.initialize(",
+    b"amp.float_function(",
+    b"from ampify_runtime",
+    b"install ampify",
+    b"ampify>=",
+)
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 
 Evidence = TypeVar("Evidence")

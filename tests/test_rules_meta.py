@@ -106,7 +106,7 @@ def codes_in_the_package() -> Iterator[tuple[Path, str, str | None]]:
         names = {
             code.value: name.value
             for code, name in pairs
-            if isinstance(code, ast.Constant) and isinstance(name, ast.Constant)
+            if isinstance(code, ast.Constant) and isinstance(name, ast.Constant) and " " not in str(name.value)
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"AMP\d{3}", node.value):

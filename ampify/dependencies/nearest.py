@@ -72,7 +72,7 @@ def nearest_declarations(files: Iterable[tuple[Path, str]], bounds: Iterable[Pat
 def _nearest_level(
     path: Path, display: str, limits: list[Path], levels: dict[str, tuple[Declared, ...]]
 ) -> tuple[Declared, ...]:
-    for folder, shown in _upward(path, display, limits):
+    for folder, shown in upward(path, display, limits):
         if shown not in levels:
             levels[shown] = tuple(_read_folder(folder, PurePosixPath(shown)))
         declarations = [declared.declaration for declared in levels[shown]]
@@ -81,7 +81,8 @@ def _nearest_level(
     return ()
 
 
-def _upward(path: Path, display: str, limits: list[Path]) -> Iterator[tuple[Path, str]]:
+def upward(path: Path, display: str, limits: list[Path]) -> Iterator[tuple[Path, str]]:
+    """The folders of a file up to the outermost of the limits that hold it, each with its display."""
     folder = path.parent.resolve()
     shown = PurePosixPath(display).parent
     above = [limit for limit in limits if folder.is_relative_to(limit)]

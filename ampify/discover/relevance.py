@@ -27,6 +27,7 @@ _SEEDS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
     (b"import amp", re.compile(rb"\bimport amp\b")),
     (b"ampify_runtime", re.compile(rb"ampify_runtime")),
     (b"apex", re.compile(rb"\bapex\b")),
+    (b"amp_C", re.compile(rb"\bamp_C\b")),
     (b"GradScaler", re.compile(rb"GradScaler")),
     (b"autocast", re.compile(rb"autocast")),
     # Frameworks that run the loop themselves: their users write no backward, and are told why nothing is done.

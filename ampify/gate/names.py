@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final
 
 from ampify.gate.scopes import UPDATE, Meaning, Scope, import_meaning, scopes_of
-from ampify.model.edit import AddImport, Edit
+from ampify.model.edit import AddImport, Edit, Replace
+
+_NAME: Final = re.compile(r"Name\(id='\w+', ctx=Load\(\)\)")
 
 
 def name_trouble(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -> str | None:
@@ -16,7 +20,7 @@ def name_trouble(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -
     later = list(new.everything())
     troubles = (
         *_newly_unbound(old, earlier, later),
-        *_newly_shadowed(earlier, later),
+        *_newly_shadowed(earlier, later, edits),
         *_misread_imports(earlier, later, edits),
     )
     return min(troubles, default=None)
@@ -32,13 +36,16 @@ def _newly_unbound(old: Scope, earlier: Mapping[tuple[str, ...], Scope], later: 
             yield f"the name {name!r} would be unbound in {_title(scope)}"
 
 
-def _newly_shadowed(earlier: Mapping[tuple[str, ...], Scope], later: Sequence[Scope]) -> Iterator[str]:
+def _newly_shadowed(
+    earlier: Mapping[tuple[str, ...], Scope], later: Sequence[Scope], edits: Sequence[Edit]
+) -> Iterator[str]:
     for scope in later:
         before = earlier.get(scope.path)
         if before is None:
             continue
         for name, meaning in scope.bound - before.bound:
-            if not _may_bind(before, scope, name, meaning):
+            gone = before.meanings(name) - scope.meanings(name)
+            if not (_may_bind(before, scope, name, meaning) or _moves(meaning, gone, edits)):
                 yield f"the name {name!r} has another meaning in {_title(scope)} already"
 
 
@@ -53,6 +60,19 @@ def _may_bind(before: Scope, after: Scope, name: str, meaning: Meaning) -> bool:
         # All that bound it is gone, so this takes its place.
         return True
     return not any(name in scope.loads and _reads_past(scope, before, name) for scope in before.everything())
+
+
+def _moves(meaning: Meaning, gone: Set[Meaning], edits: Sequence[Edit]) -> bool:
+    """Whether a binding takes the place of one that is gone and means the same, from a module under a new name."""
+    kind, last = meaning[0], meaning[-1]
+    if kind in ("from", "import"):
+        name = last.rpartition(".")[2]
+        return any(other[0] == kind and other[-1].rpartition(".")[2] == name for other in gone)
+    if kind != "value":
+        return False
+    codes = {edit.code for edit in edits if isinstance(edit, Replace) and edit.anchor.kind == "Name"}
+    renamed = (_NAME.sub(ast.dump(ast.parse(code, mode="eval").body), other[-1]) for other in gone for code in codes)
+    return last in renamed
 
 
 def _reads_past(reader: Scope, scope: Scope, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from ampify.index import obstacles as find
@@ -12,12 +13,13 @@ from ampify.index.flow import Flow
 from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
 from ampify.index.states import States
+from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.project import BackwardCall, BinaryCrossEntropy, Obstacle, TrainingLoop
+from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Obstacle, TrainingLoop
 
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
 
@@ -36,6 +38,7 @@ class Assembly:
         self.backwards = at_places(trace.backwards.values())
         self.initializing = Initializing(flow, trace)
         self.states = States(flow)
+        self.switches = Switches(flow)
         self.clips = Clips(flow, self.entities, self.names)
 
     def loop(
@@ -52,9 +55,10 @@ class Assembly:
         obstacles += self.optional(backwards, related, name)
         calls = []
         places = at_places(backwards)
+        marks = [e for e in related if needs_amp(e)]
         for event in by_anchor(backwards):
             call, trouble = self.backward(event, places[event.anchor], name)
-            calls.append(call)
+            calls.append(replace(call, off=not call.scaled and self.switches.off(event, marks)))
             obstacles += trouble
             obstacles += self.strangers(event, name)
         initializes, trouble = self.initializing.places(backwards, models, related, name)
@@ -68,7 +72,7 @@ class Assembly:
             optimizers=tuple(dict.fromkeys(o for i in initializes for o in i.optimizers)),
             backward_calls=tuple(calls),
             initializes=initializes,
-            clips=tuple(self.clips.clip(e, optimizers) for e in by_anchor(related, "clip")),
+            clips=tuple(self.clip(e, optimizers, marks) for e in by_anchor(related, "clip")),
             saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
             loads=tuple(self.states.load(e) for e in by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
@@ -76,6 +80,10 @@ class Assembly:
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
         return found, obstacles
+
+    def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:
+        clip = self.clips.clip(event, optimizers)
+        return replace(clip, right=clip.right or self.switches.off(event, marks))
 
     # Models and places
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ampify.index.amp_imports import free_name, possible_name, sure_name
+from ampify.index.apex_uses import apex_groups
 from ampify.index.extract import extract
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
 from ampify.index.loops import Loops
 from ampify.index.programs import Program, programs
-from ampify.index.syntax import statements
 from ampify.index.trace import Trace
 from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
@@ -47,16 +48,19 @@ def build_project(
         loops += found.loops
         sites += found.sites()
         obstacles += found.obstacles
-    importing = frozenset(p for p, facts in files.items() if _imports_amp(facts, settings.runtime_module))
-    names = {p: _amp_name(facts, p in importing, settings.runtime_module) for p, facts in files.items()}
+    module = settings.runtime_module
+    sure = {path: name for path, facts in files.items() if (name := sure_name(facts, module)) is not None}
+    possible = {path: name for path, facts in files.items() if (name := possible_name(facts, module)) is not None}
     return Project(
         files=files,
         loops=tuple(loops),
         sites=tuple(sorted(sites, key=lambda s: (s.anchor, s.kind))),
         obstacles=in_charge(obstacles, sites, files),
         unreadable=tuple(unreadable),
-        amp_names=names,
-        imports_amp=importing,
+        amp_names={path: sure.get(path) or possible.get(path) or free_name(facts) for path, facts in files.items()},
+        imports_amp=frozenset(sure),
+        may_import_amp=frozenset(possible) - frozenset(sure),
+        apex=apex_groups(files, sites),
     )
 
 
@@ -93,23 +97,3 @@ def _read(source: SourceFile) -> f.FileFacts | Finding:
 def _finding(path: str, reason: UnreadableSource) -> Finding:
     where = line_anchor(path, reason.line or 1)
     return Finding(reason.code, reason.name, where, reason.message, reason.hint, refuses=True)
-
-
-def _amp_import(facts: f.FileFacts, module: str) -> str | None:
-    """The name that `from ampify_runtime import amp` binds at the top level, if it is there."""
-    for statement in statements(facts.scopes[0].body):
-        if isinstance(statement, f.Import):
-            for name in statement.names:
-                if name.module in (module, "ampify_runtime") and name.attribute == "amp":
-                    return name.bound
-    return None
-
-
-def _imports_amp(facts: f.FileFacts, module: str) -> bool:
-    return _amp_import(facts, module) is not None
-
-
-def _amp_name(facts: f.FileFacts, imported: bool, module: str) -> str:
-    if imported:
-        return _amp_import(facts, module) or "amp"
-    return next((n for n in ("amp", "ampify_amp") if n not in facts.names), "ampify_runtime_amp")

@@ -13,6 +13,7 @@ from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
 from ampify.index.moments import Spot
 from ampify.index.placing import Ingredients, Placing
+from ampify.index.switches import Switches
 from ampify.index.syntax import in_order
 from ampify.index.trace import Trace
 from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters, Value, Values
@@ -33,6 +34,7 @@ class Initializing:
         self.names = trace.names
         self.placing = Placing(flow, self.names)
         self.flags = Flags(flow, self.names)
+        self.switches = Switches(flow)
 
     def places(
         self, backwards: tuple[Event, ...], models: frozenset[Value], related: tuple[Event, ...], loop: str
@@ -72,7 +74,9 @@ class Initializing:
             at = self.first_build(missing, related) or running[0]
             return at, "" if ours else "the model it trains was not found"
         place, spot = placed
-        found.setdefault((place.anchor, place.models, place.optimizers), replace(place, flag=self.flags.find(spot)))
+        beside = next((e.anchor for e in present), None)
+        place = replace(place, flag=self.flags.find(spot), beside=beside)
+        found.setdefault((place.anchor, place.models, place.optimizers), place)
         return None
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
@@ -134,7 +138,8 @@ class Initializing:
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
         given = [facts.text(a.span) for a in event.node.args[:2]]
-        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True)
+        conditional = self.switches.conditional(event)
+        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True, conditional=conditional)
 
     @staticmethod
     def first_build(optimizers: frozenset[Value], related: Iterable[Event]) -> Event | None:

@@ -12,7 +12,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
 
 # A file without any of these words imports nothing of the kind.
-WORDS = ("amp", "autocast", "transformers", catalog.APEX, *(root for root, _ in catalog.FRAMEWORKS))
+WORDS = ("amp", "autocast", "transformers", *(root for root, _ in catalog.FRAMEWORKS))
 HALF = "half-precision-model"
 DOUBLE = "double-precision-model"
 
@@ -69,8 +69,6 @@ def _imported(name: f.ImportedName) -> str | None:
     root = dotted.partition(".")[0]
     if name.level:
         return None
-    if root == catalog.APEX:
-        return "apex-loop"
     if dotted in catalog.TRAINERS or dotted == "transformers.TrainingArguments":
         return "trainer-loop"
     if dotted.startswith(catalog.TORCH_AMP):

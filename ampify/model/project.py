@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ampify.model.anchor import Anchor
+from ampify.model.apex import ApexGroup
 from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
 from ampify.model.site import Site
@@ -17,7 +18,8 @@ class BackwardCall:
 
     `call` is the whole call, `statement` the statement that consists of it (None if it is part of a larger one).
     `loss` is the expression to scale; `optimizers` are expressions, in scope there, of the optimizers whose step
-    consumes the gradients. `scaled` tells that it already runs on a loss scaled by `amp.scale_loss`.
+    consumes the gradients. `scaled` tells that it already runs on a loss scaled by `amp.scale_loss`, `off` that it is
+    the alternative to one that does, for where amp is off.
     """
 
     call: Anchor
@@ -27,12 +29,14 @@ class BackwardCall:
     optimizers: tuple[str, ...]
     scaled: bool
     scaled_name: str = "scaled_loss"
+    off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClipCall:
     """A gradient clip between backward and step. `parameters` is its first argument; `optimizer` the expression of
-    the one optimizer that holds just these parameters, or None; `right` that it clips master parameters already."""
+    the one optimizer that holds just these parameters, or None; `right` that it clips master parameters already, or
+    runs only where amp is off."""
 
     call: Anchor
     function: Anchor
@@ -56,13 +60,17 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Initialize:
     """Where `amp.initialize` stands, or goes: after the statement `anchor`. `models` and `optimizers` are expressions
-    in scope there. `flag` is the script's option for the opt level, if its namespace is in scope there."""
+    in scope there. `flag` is the script's option for the opt level, if its namespace is in scope there. `conditional`
+    tells that one that is present is called only under a condition, `beside` where a call is present in the same run
+    that these optimizers were not given to."""
 
     anchor: Anchor
     models: tuple[str, ...]
     optimizers: tuple[str, ...]
     present: bool
     flag: Flag | None = None
+    conditional: bool = False
+    beside: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +154,27 @@ class TrainingLoop:
         return self.initializes[0].anchor if self.initializes else None
 
     @property
+    def switched(self) -> bool:
+        """Whether it trains through `amp` only under a condition."""
+        return any(place.conditional for place in self.initializes)
+
+    @property
     def migrated(self) -> bool:
         """Whether it already trains through `amp`: initialized, and every backward scaled."""
         calls = self.backward_calls
-        return bool(self.initializes) and all(i.present for i in self.initializes) and all(b.scaled for b in calls)
+        return (
+            bool(self.initializes)
+            and all(i.present for i in self.initializes)
+            and all(b.scaled or b.off for b in calls)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
     """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
-    first is taken) and `imports_amp` lists files that import it already; `unreadable` are findings on files without
-    facts."""
+    first is taken) and `imports_amp` lists files that surely have it already, `may_import_amp` those that import it in
+    a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex.
+    """
 
     files: Mapping[str, FileFacts]
     loops: tuple[TrainingLoop, ...] = ()
@@ -165,6 +183,8 @@ class Project:
     unreadable: tuple[Finding, ...] = ()
     amp_names: Mapping[str, str] | None = None
     imports_amp: frozenset[str] = frozenset()
+    may_import_amp: frozenset[str] = frozenset()
+    apex: tuple[ApexGroup, ...] = ()
 
     def amp(self, path: str) -> str:
         """The name of `amp` in a file."""

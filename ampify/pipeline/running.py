@@ -27,13 +27,22 @@ def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Rep
     """
     reading = read_files(paths, settings.exclude)
     report = _migrate(reading, settings, prove=prove)
-    if not any(loop.state == "migrated" for loop in report.loops):
+    changed = [o for o in report.outcomes if o.before and o.after is not None and settings.runtime_module in o.after]
+    if not changed:
         return report
     bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
-    migrated = [(reading.seen[o.path], o.before) for o in report.outcomes if o.before and o.after is not None]
-    around = surround(migrated, bounds, settings)
+    migrated = [(reading.seen[o.path], o.before) for o in changed if o.before]
+    around = surround(migrated, bounds, settings, off_apex=_off_apex(report))
     findings = sorted((*report.findings, *around.findings), key=lambda finding: (finding.anchor, finding.code))
     return replace(report, outcomes=(*report.outcomes, *around.outcomes), findings=tuple(findings))
+
+
+def _off_apex(report: Report) -> bool:
+    """Whether imports of apex moved to the runtime, and none is left."""
+    moved = {finding.anchor.path for finding in report.findings if finding.code == "AMP502" and finding.fix}
+    left = any(finding.code == "AMP503" for finding in report.findings)
+    changed = {outcome.path for outcome in report.outcomes if outcome.after is not None}
+    return bool(moved) and not left and moved <= changed
 
 
 def run_text(raw: bytes, settings: Settings) -> Report:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ampify.config import import_folder
+from ampify.dependencies.apex_lines import apex_findings
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
 from ampify.dependencies.findings import declaration_findings
 from ampify.dependencies.nearest import Declared, nearest_declarations, read_declaration
@@ -31,13 +32,20 @@ class Surroundings:
     findings: tuple[Finding, ...] = ()
 
 
-def surround(migrated: Sequence[tuple[Path, SourceFile]], bounds: Iterable[Path], settings: Settings) -> Surroundings:
+def surround(
+    migrated: Sequence[tuple[Path, SourceFile]], bounds: Sequence[Path], settings: Settings, *, off_apex: bool = False
+) -> Surroundings:
     """What to change and to say for the sake of the `migrated` files, each with its real path.
+
+    `off_apex` tells that apex was imported before and is nowhere now.
 
     Raises VendorConflict if the copy of the runtime that the settings ask for cannot be made.
     """
-    nearest = nearest_declarations([(path, source.path) for path, source in migrated], bounds)
+    files = [(path, source.path) for path, source in migrated]
+    nearest = nearest_declarations(files, bounds)
     findings = [*declaration_findings(nearest, vendored=settings.vendor is not None)]
+    if off_apex:
+        findings += apex_findings(files, bounds, nearest)
     outcomes: list[Outcome] = []
     if settings.vendor is not None:
         outcomes += vendor_outcomes(Path(settings.root), settings.vendor, runtime_files())
@@ -71,10 +79,12 @@ def _by_hand(finding: Finding) -> Finding:
 def _declare(declared: Declared, edits: tuple[Edit, ...]) -> Outcome:
     """The file with the runtime added, provided that it then lists what it did before and the runtime."""
     source = declared.source
+    adds = any(edit in declared.declaration.additions for edit in edits)
     rewritten = rewrite_file((source, edits, ()))
     if rewritten.text is None:
         return Outcome(source.path, "failed", source, reason=rewritten.failure)
     after = read_declaration(renewed(source, rewritten.text))
-    if after is None or not after.lists_runtime or not after.names >= declared.declaration.names:
+    required = declared.declaration.names - {"apex"}
+    if after is None or not after.names >= required or (adds and not after.lists_runtime):
         return Outcome(source.path, "failed", source, reason="the edited file would not list what it should")
     return Outcome(source.path, "changed", source, rewritten.text)

@@ -54,7 +54,7 @@ from ampify.model.edit import Edit, InsertAfter, InsertBefore
 from ampify.model.finding import Finding
 from ampify.model.project import Flag, Initialize, Project, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import loss_number, migrating, quoted
+from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating, quoted
 
 CODE = "AMP101"
 NAME = "uninitialized-model"
@@ -65,7 +65,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every place that builds what a loop trains and does not hand it to amp."""
     for loop in project.loops:
         for place in loop.initializes:
-            if not place.present:
+            if not place.present and place.beside is None:
                 yield _finding(project, settings, loop, place)
 
 
@@ -76,7 +76,8 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, place: In
     if settings.add_flag and place.flag is not None and not place.flag.declared:
         edits.append(InsertBefore(place.flag.parse, _option(project, settings, place.flag)))
     fix = migrating(project, settings, loop, place.anchor.path, *edits)
-    return Finding(CODE, NAME, place.anchor, message, fix=fix, loop=loop.id)
+    hint = "" if fix else CONDITIONAL_AMP
+    return Finding(CODE, NAME, place.anchor, message, hint, fix, refuses=fix is None, loop=loop.id)
 
 
 def _call(project: Project, settings: Settings, loop: TrainingLoop, place: Initialize) -> str:

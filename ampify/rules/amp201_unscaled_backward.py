@@ -54,7 +54,7 @@ from ampify.model.edit import Replace, Wrap
 from ampify.model.finding import Finding
 from ampify.model.project import BackwardCall, Project, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import loss_number, migrating
+from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating
 
 CODE = "AMP201"
 NAME = "unscaled-backward"
@@ -64,7 +64,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every backward of a loop that is not scaled yet."""
     for loop in project.loops:
         for backward in loop.backward_calls:
-            if not backward.scaled and backward.statement is not None:
+            if not backward.scaled and not backward.off and backward.statement is not None:
                 yield _finding(project, settings, loop, backward, backward.statement)
 
 
@@ -75,8 +75,12 @@ def _finding(
     message = f"the gradients of this backward feed {fed}, but its loss is not scaled"
     header = f"with {_scaling(project, loop, backward)} as {backward.scaled_name}:"
     edits = (Wrap(statement, header), Replace(backward.loss, backward.scaled_name))
+    if loop.switched:
+        hint = "scale it where amp is on: under the condition that amp.initialize is called under"
+        return Finding(CODE, NAME, backward.call, message, hint, refuses=True, loop=loop.id)
     fix = migrating(project, settings, loop, backward.call.path, *edits)
-    return Finding(CODE, NAME, backward.call, message, fix=fix, loop=loop.id)
+    hint = "" if fix else CONDITIONAL_AMP
+    return Finding(CODE, NAME, backward.call, message, hint, fix, refuses=fix is None, loop=loop.id)
 
 
 def _scaling(project: Project, loop: TrainingLoop, backward: BackwardCall) -> str:

@@ -55,7 +55,7 @@ from ampify.model.edit import Edit, Replace
 from ampify.model.finding import Finding
 from ampify.model.project import ClipCall, Project, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import CASTING_LEVELS, migrating
+from ampify.rules.migration import CASTING_LEVELS, CONDITIONAL_AMP, migrating
 
 CODE = "AMP202"
 NAME = "clip-of-model-parameters"
@@ -86,4 +86,5 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, clip: Cli
     if not edits:
         return None
     fix = migrating(project, settings, loop, clip.call.path, *edits)
-    return Finding(CODE, NAME, clip.call, message, fix=fix, loop=loop.id)
+    hint = "" if fix else CONDITIONAL_AMP
+    return Finding(CODE, NAME, clip.call, message, hint, fix, loop=loop.id)

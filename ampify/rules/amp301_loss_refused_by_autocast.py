@@ -53,7 +53,7 @@ from ampify.model.edit import Replace
 from ampify.model.finding import Finding
 from ampify.model.project import BinaryCrossEntropy, Project, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import migrating
+from ampify.rules.migration import CONDITIONAL_AMP, migrating
 
 CODE = "AMP301"
 NAME = "loss-refused-by-autocast"
@@ -72,4 +72,6 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, loss: Bin
     hint = "where the model may return logits, binary_cross_entropy_with_logits is the better loss"
     code = f"{project.amp(path)}.float_function({loss.function_text})"
     fix = migrating(project, settings, loop, path, Replace(loss.function, code))
-    return Finding(CODE, NAME, loss.call, message, hint, fix=fix, loop=loop.id)
+    return Finding(
+        CODE, NAME, loss.call, message, hint if fix else CONDITIONAL_AMP, fix, refuses=fix is None, loop=loop.id
+    )

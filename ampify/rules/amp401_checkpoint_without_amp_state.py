@@ -51,7 +51,7 @@ from ampify.model.edit import AddElement, Edit, InsertAfter
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project, StateSave, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import migrating, quoted
+from ampify.rules.migration import CONDITIONAL_AMP, migrating, quoted
 
 CODE = "AMP401"
 NAME = "checkpoint-without-amp-state"
@@ -77,7 +77,8 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: Sta
         related = (Related(reader, "all keys are read here"),)
         return Finding(CODE, NAME, save.site, MESSAGE, hint, loop=loop.id, related=related)
     fix = migrating(project, settings, loop, save.site.path, edit)
-    return Finding(CODE, NAME, save.site, MESSAGE, fix=fix, loop=loop.id)
+    hint = "" if fix else CONDITIONAL_AMP
+    return Finding(CODE, NAME, save.site, MESSAGE, hint, fix, loop=loop.id)
 
 
 def _edit(project: Project, save: StateSave) -> Edit | None:

@@ -55,7 +55,7 @@ from ampify.model.edit import InsertAfter
 from ampify.model.finding import Finding
 from ampify.model.project import Project, StateLoad, TrainingLoop
 from ampify.model.settings import Settings
-from ampify.rules.migration import migrating, quoted
+from ampify.rules.migration import CONDITIONAL_AMP, migrating, quoted
 
 CODE = "AMP403"
 NAME = "load-without-amp-state"
@@ -79,4 +79,5 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, load: Sta
     key = quoted(project, path, "amp")
     code = f"if {key} in {load.source}:\n    {amp}.load_state_dict({load.source}[{key}])"
     fix = migrating(project, settings, loop, path, InsertAfter(load.statement, code))
-    return Finding(CODE, NAME, load.site, MESSAGE, fix=fix, loop=loop.id)
+    hint = "" if fix else CONDITIONAL_AMP
+    return Finding(CODE, NAME, load.site, MESSAGE, hint, fix, loop=loop.id)

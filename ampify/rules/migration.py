@@ -10,8 +10,14 @@ from ampify.model.settings import Settings
 CASTING_LEVELS = frozenset({"O0", "O1", "O4"})
 
 
-def migrating(project: Project, settings: Settings, loop: TrainingLoop, path: str, *edits: Edit) -> Fix:
-    """A fix in one file of a loop, with the import of `amp` that its code needs."""
+CONDITIONAL_AMP = "amp is imported here only in a function or under a condition: do it by hand, where it is"
+
+
+def migrating(project: Project, settings: Settings, loop: TrainingLoop, path: str, *edits: Edit) -> Fix | None:
+    """A fix in one file of a loop, with the import of `amp` that its code needs; None where both the loop and the file
+    have `amp` only under a condition, so that the author must say how it goes on to be one."""
+    if loop.switched and path in project.may_import_amp:
+        return None
     amp = project.amp(path)
     if path in project.imports_amp:
         return Fix(edits, group=loop.id)

@@ -1,0 +1,65 @@
+"""Scripts that can run without amp: what runs only where it is off, and whether a condition decides on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.syntax import path_to
+from ampify.model import facts as f
+
+
+class Switches:
+    """Reads conditions off the places of events."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def off(self, event: Event, marks: Iterable[Event]) -> bool:
+        """Whether an event is in an arm of an `if` that has what needs amp in another arm."""
+        return any(self.apart(event, other) for other in marks)
+
+    def apart(self, one: Event, other: Event) -> bool:
+        """Whether two events are in different arms of one `if`."""
+        for (frame, span), (other_frame, other_span) in zip(one.stack, other.stack, strict=False):
+            if frame is not other_frame:
+                return False
+            if span == other_span:
+                continue
+            return self.split(self.flow.scope(frame).body, span, other_span)
+        return False
+
+    @staticmethod
+    def split(body: tuple[f.Stmt, ...], span: f.Span, other: f.Span) -> bool:
+        """Whether the paths to two statements part at the arms of an `if`."""
+        around: f.Stmt | None = None
+        for (block, index), (block_of_other, index_of_other) in zip(
+            path_to(body, span), path_to(body, other), strict=False
+        ):
+            if block is not block_of_other:
+                return isinstance(around, f.Branch)
+            if index != index_of_other:
+                return False
+            around = block[index]
+        return False
+
+    def conditional(self, event: Event) -> bool:
+        """Whether a condition decides if an event happens; the question whether the file is run as a script aside."""
+        for frame, span in event.stack:
+            facts = self.flow.files[frame.path]
+            around = [block[i] for block, i in path_to(self.flow.scope(frame).body, span)]
+            tests = [facts.text(s.test.span) for s in around if isinstance(s, f.Branch)]
+            if any("__name__" not in test for test in tests):
+                return True
+        return False
+
+
+def needs_amp(event: Event) -> bool:
+    """Whether an event can happen only where amp is on: a scaled backward, a clip of master parameters, its call."""
+    match event.kind:
+        case "backward":
+            return event.scaled is not None
+        case "clip":
+            return event.detail == "master"
+    return event.kind == "initialize"

@@ -1,0 +1,68 @@
+"""A script uses a part of NVIDIA apex that the runtime does not have.
+
+What it does
+------------
+Names what comes nearest to it. The use stays as it is, while imports of other parts of apex move to the runtime
+(AMP502). A part of `apex.amp` itself without an equal keeps all that runs together with it on apex: amp's state is one.
+A float32 loop beside such a use is refused: it is not known to go together with the runtime's casts.
+
+Why it matters
+--------------
+`apex.contrib`, `apex.transformer` and the compiled modules beside them have to be built from apex's source.
+
+Before
+------
+    import torch
+    from apex.contrib.sparsity import ASP
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ASP.prune_trained_model(model, optimizer)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).mean()
+        loss.backward()
+        optimizer.step()
+
+Hint
+----
+Put what is named there in its place, or keep apex installed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.apex_catalog import nearest
+from ampify.model.apex import ApexUse
+from ampify.model.finding import Finding, Related
+from ampify.model.project import Project
+from ampify.model.settings import Settings
+
+CODE = "AMP503"
+NAME = "apex-without-equal"
+
+
+def check(project: Project, settings: Settings) -> Iterator[Finding]:
+    """A finding for every use of what only apex has; a refusal of the loops that it keeps there."""
+    for group in project.apex:
+        left = group.blocked or tuple(use for use in group.uses if not use.equal)
+        migrated = frozenset() if group.blocked else {loop.id for loop in project.loops if loop.migrated}
+        held = [_held(left, loop) for loop in group.loops if left and loop not in migrated]
+        yield from held
+        for use in group.uses:
+            if not use.equal and not (held and use is left[0]):
+                yield _finding(use)
+
+
+def _finding(use: ApexUse) -> Finding:
+    message = f"{use.dotted} has no equal in the runtime, so this stays as it is"
+    return Finding(CODE, NAME, use.anchor, message, f"nearest: {nearest(use.dotted)}", refuses=True)
+
+
+def _held(left: tuple[ApexUse, ...], loop: str) -> Finding:
+    use = left[0]
+    message = f"this keeps a training loop on apex: {use.dotted} has no equal in the runtime"
+    related = tuple(Related(other.anchor, "has none either") for other in left[1:])
+    hint = f"nearest: {nearest(use.dotted)}; the loop can move once it is gone"
+    return Finding(CODE, NAME, use.anchor, message, hint, refuses=True, loop=loop, related=related)

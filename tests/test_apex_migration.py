@@ -1,0 +1,283 @@
+"""Scripts on NVIDIA apex: every form of import moves to the runtime, what has no equal stays, and the result trains."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from ampify.model.plan import Report
+from ampify.model.settings import Settings
+from ampify.pipeline import run
+
+ROOT = Path(__file__).resolve().parents[1]
+LOOP = """\
+for step in range(3):
+    optimizer.zero_grad()
+    with amp.scale_loss(model(torch.ones(2, 4)).mean(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+MODEL = """\
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+INITIALIZE = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")\n'
+
+
+def migrate(folder: Path, settings: Settings | None = None, **files: str) -> Report:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path = path if path.suffix else path.with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+    return run([folder], settings or Settings(root=str(folder)))
+
+
+def text_of(report: Report, name: str = "train.py") -> str | None:
+    """The new text of a file, None if it stays."""
+    return next(o.after for o in report.outcomes if o.path.endswith(name))
+
+
+def codes(report: Report) -> list[tuple[str, int, bool]]:
+    return [(f.code, f.anchor.line, f.refuses) for f in report.findings if f.code != "AMP110"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from apex import amp\n", "from ampify_runtime import amp\n"),
+        ("from apex import amp as mixed, optimizers\n", "from ampify_runtime import amp as mixed, optimizers\n"),
+        ("import apex.amp as amp\n", "import ampify_runtime.amp as amp\n"),
+        ("import os, apex, apex.parallel\n", "import os, ampify_runtime, ampify_runtime.parallel\n"),
+        ("import apex as a\nprint(a.amp.scale_loss)\n", "import ampify_runtime as a\nprint(a.amp.scale_loss)\n"),
+        ("from apex.optimizers import *  # all\n", "from ampify_runtime.optimizers import *  # all\n"),
+        (
+            "from apex.parallel import (\n    DistributedDataParallel as DDP,  # ours\n    convert_syncbn_model,\n)\n",
+            "from ampify_runtime.parallel import (\n    DistributedDataParallel as DDP,  # ours\n"
+            "    convert_syncbn_model,\n)\n",
+        ),
+        ("from apex.parallel.LARC import LARC\n", "from ampify_runtime.parallel.LARC import LARC\n"),
+        (
+            "def f(args):\n    if args.fp16:\n        from apex import amp\n        return amp\n",
+            "def f(args):\n    if args.fp16:\n        from ampify_runtime import amp\n        return amp\n",
+        ),
+        (
+            "try:\n    import apex\nexcept ImportError:\n    apex = None\nif apex is not None:\n    apex.amp.initialize(1)\n",
+            "try:\n    import ampify_runtime\nexcept ImportError:\n    ampify_runtime = None\n"
+            "if ampify_runtime is not None:\n    ampify_runtime.amp.initialize(1)\n",
+        ),
+        (
+            "import apex\n\ndef f(apex):\n    return apex.other\n\nprint(apex.amp)\n",
+            "import ampify_runtime\n\ndef f(apex):\n    return apex.other\n\nprint(ampify_runtime.amp)\n",
+        ),
+        (
+            'import importlib\n\namp = importlib.import_module("apex.amp")\nname = "apex.amp"\n',
+            'import importlib\n\namp = importlib.import_module("ampify_runtime.amp")\nname = "apex.amp"\n',
+        ),
+        (
+            "try:\n    from apex import amp\nexcept ImportError:\n"
+            "    raise ImportError('Please install apex from https://www.github.com/nvidia/apex to run this.')\n",
+            "try:\n    from ampify_runtime import amp\nexcept ImportError:\n"
+            "    raise ImportError('Please install ampify to run this.')\n",
+        ),
+        (
+            'try:\n    from apex import amp\nexcept:\n    raise ("Please install apex for mixed precision training")\n',
+            "try:\n    from ampify_runtime import amp\nexcept:\n"
+            '    raise ("Please install ampify for mixed precision training")\n',
+        ),
+        ('"""Needs you to install apex."""\nfrom apex import amp\n', '"""Needs you to install apex."""\nfrom ampify_runtime import amp\n'),
+    ],
+)  # fmt: skip
+def test_every_form_of_import_moves(before: str, after: str, tmp_path: Path) -> None:
+    report = migrate(tmp_path, train=before)
+    assert text_of(report) == after
+    assert {code for code, _, _ in codes(report)} == {"AMP502"}
+
+
+def test_a_copy_of_the_runtime_is_imported_from_where_it_is(tmp_path: Path) -> None:
+    settings = Settings(root=str(tmp_path), vendor="third_party")
+    report = migrate(tmp_path, settings, train="import apex\nfrom apex import amp\n\nprint(apex.amp, amp)\n")
+    assert text_of(report) == (
+        "import third_party.ampify_runtime\nfrom third_party.ampify_runtime import amp\n\n"
+        "print(third_party.ampify_runtime.amp, amp)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "nearest"),
+    [
+        ("from apex.contrib.xentropy import SoftmaxCrossEntropyLoss\n", 1, "torch.nn.functional.cross_entropy"),
+        ("import amp_C\n", 1, "from ampify_runtime import amp_C"),
+        ("from apex.transformer import parallel_state\n", 1, "megatron.core"),
+        ("import apex\n\nprint(apex.RNN.LSTM)\n", 3, "torch.nn.LSTM"),
+        ("import importlib\n\nimportlib.import_module('apex.contrib.fmha')\n", 3, "scaled_dot_product_attention"),
+    ],
+)
+def test_what_has_no_equal_stays_and_the_nearest_is_named(text: str, line: int, nearest: str, tmp_path: Path) -> None:
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) is None
+    (finding,) = report.findings
+    assert (finding.code, finding.anchor.line, finding.refuses) == ("AMP503", line, True)
+    assert nearest in finding.hint
+
+
+def test_other_imports_move_beside_what_has_no_equal_and_the_message_stays_true(tmp_path: Path) -> None:
+    text = f"""\
+import torch
+try:
+    from apex import amp
+    from apex.contrib.sparsity import ASP
+except ImportError:
+    raise ImportError("install apex")
+{MODEL}{INITIALIZE}{LOOP}"""
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) == text.replace("from apex import amp", "from ampify_runtime import amp")
+    assert [loop.state for loop in report.loops] == ["right"]
+
+
+def test_a_part_of_amp_without_an_equal_keeps_all_that_runs_together_on_apex(tmp_path: Path) -> None:
+    script = f"import torch\nfrom apex import amp\nimport casts\n{MODEL}{INITIALIZE}{LOOP}"
+    report = migrate(tmp_path, train=script, casts="from apex.amp import wrap\n", other="from apex import amp\n")
+    assert text_of(report) is None
+    assert text_of(report, "casts.py") is None
+    assert text_of(report, "other.py") == "from ampify_runtime import amp\n"
+    assert [loop.state for loop in report.loops] == ["refused"]
+
+
+def test_the_projects_own_apex_is_not_nvidias(tmp_path: Path) -> None:
+    report = migrate(tmp_path, train="from apex import amp\n", apex__amp="x = 1\n")
+    assert text_of(report) is None
+
+
+def test_not_selected_the_loops_stay_with_their_imports(tmp_path: Path) -> None:
+    script = f"import torch\nfrom apex import amp\n{MODEL}{LOOP}"
+    report = migrate(tmp_path, Settings(root=str(tmp_path), ignore=("AMP502",)), train=script)
+    assert text_of(report) is None
+    assert [loop.state for loop in report.loops] == ["refused"]
+
+
+# What an `if` switches off
+
+
+SWITCHED = """\
+import argparse
+import torch
+from apex import amp
+args = argparse.ArgumentParser().parse_args()
+{model}if args.fp16:
+    {initialize}for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 4)).mean()
+    {backward}
+    optimizer.step()
+"""
+
+
+def switched(backward: str) -> str:
+    return SWITCHED.format(model=MODEL, initialize=INITIALIZE, backward=backward.replace("\n", "\n    "))
+
+
+def test_the_arm_without_amp_is_right(tmp_path: Path) -> None:
+    text = switched(
+        "if args.fp16:\n    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()\n"
+        "else:\n    loss.backward()\n"
+        "if args.fp16:\n    torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)\n"
+        "else:\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    )
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) == text.replace("from apex", "from ampify_runtime")
+    assert codes(report) == [("AMP502", 3, False)]
+    assert {entry.state for entry in report.ledger} == {"right"}
+
+
+def test_a_backward_outside_is_refused_where_amp_can_be_off(tmp_path: Path) -> None:
+    text = switched("loss.backward()")
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) == text.replace("from apex", "from ampify_runtime")
+    assert codes(report) == [("AMP502", 3, False), ("AMP201", 12, True)]
+
+
+def test_a_backward_outside_is_scaled_where_amp_is_always_on(tmp_path: Path) -> None:
+    plain = (
+        "for step in range(3):\n    loss = model(torch.ones(2, 4)).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    report = migrate(tmp_path, train=f"import torch\nfrom apex import amp\n{MODEL}{INITIALIZE}{plain}")
+    after = text_of(report)
+    assert after is not None
+    assert "    with amp.scale_loss(loss, optimizer) as scaled_loss:\n        scaled_loss.backward()\n" in after
+
+
+def test_a_clip_of_the_models_parameters_is_named_where_amp_may_not_be_imported(tmp_path: Path) -> None:
+    text = switched(
+        "if args.fp16:\n    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()\n"
+        "else:\n    loss.backward()\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    ).replace("from apex import amp\n", "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n")
+    report = migrate(tmp_path, train=text)
+    assert [(f.code, f.fix is None, f.refuses) for f in report.findings if f.code == "AMP202"] == [
+        ("AMP202", True, False)
+    ]
+
+
+# Beside the code
+
+
+def test_requirements_lose_apex_and_other_files_are_named(tmp_path: Path) -> None:
+    report = migrate(
+        tmp_path,
+        train="from apex import amp\n",
+        **{
+            "requirements.txt": "torch>=2.4\napex==0.1\nnumpy\n",
+            "Dockerfile.txt": "FROM x\n",
+            "README.md": "# Run\n\ngit clone https://github.com/NVIDIA/apex\n",
+            "environment.yml": "dependencies:\n  - pytorch\n  - pip:\n    - apex\n",
+        },
+    )
+    assert text_of(report, "requirements.txt") == "torch>=2.4\nampify>=0.1\nnumpy\n"
+    told = [(Path(f.anchor.path).name, f.anchor.line, f.fix is None) for f in report.findings if f.code == "AMP114"]
+    assert told == [("README.md", 3, True), ("environment.yml", 4, True), ("requirements.txt", 2, False)]
+
+
+def test_requirements_keep_apex_where_something_of_it_stays(tmp_path: Path) -> None:
+    files = {"requirements.txt": "torch>=2.4\napex\n"}
+    report = migrate(tmp_path, train="from apex import amp\nfrom apex.RNN import LSTM\n", **files)
+    assert text_of(report, "requirements.txt") == "torch>=2.4\nampify>=0.1\napex\n"
+    assert "AMP114" not in {f.code for f in report.findings}
+
+
+# Running
+
+
+def losses(folder: Path, *arguments: str, **environment: str) -> list[str]:
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "runtime")))
+    command = [sys.executable, *arguments]
+    ran = subprocess.run(
+        command,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return [line for line in ran.stdout.splitlines() if line.startswith("loss")]
+
+
+def test_the_migrated_script_trains_alike_with_amp_off_and_without(tmp_path: Path) -> None:
+    script = ROOT / "fixtures" / "apex_script" / "after" / "run_glue.py"
+    plain = losses(tmp_path, str(script))
+    assert len(plain) == 4
+    assert losses(tmp_path, str(script), "--fp16", AMPIFY_OPT_LEVEL="O0") == plain
+    assert losses(tmp_path, str(script), "--fp16", AMPIFY_DTYPE="bfloat16") != plain
+
+
+def test_the_repaired_checkpoint_goes_on_where_it_was(tmp_path: Path) -> None:
+    script = ROOT / "fixtures" / "apex_unfinished" / "after" / "train.py"
+    whole = losses(tmp_path, str(script), "--epochs", "1", AMPIFY_DTYPE="float16")
+    resumed = losses(tmp_path, str(script), "--epochs", "2", "--resume", "last.pth", AMPIFY_DTYPE="float16")
+    assert (len(whole), len(resumed)) == (4, 4)
