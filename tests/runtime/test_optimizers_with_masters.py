@@ -34,6 +34,25 @@ PAIRS: dict[str, tuple[Maker, Maker]] = {
 }
 
 
+def borrowing(make: Maker) -> Maker:
+    """The optimizer that `make` makes, told that it can do without gradients of masters."""
+
+    def made(params: Any) -> Optimizer:
+        optimizer = make(params)
+        optimizer.materialize_master_grads = False  # type: ignore[attr-defined]
+        return optimizer
+
+    return made
+
+
+PAIRS |= {
+    f"{name}, borrowing": (borrowing(PAIRS[name][0]), PAIRS[name][1])
+    for name in ("AdamW", "AdamW, capturable", "Adagrad")
+}
+PAIRS["NovoGrad, borrowing"] = (borrowing(lambda p: FusedNovoGrad(p, lr=1.0)), lambda p: FusedNovoGrad(p, lr=1.0))
+BORROWING = [name for name in PAIRS if "borrowing" in name or "not materialized" in name]
+
+
 def make_model() -> nn.Module:
     torch.manual_seed(2)
     return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Tanh(), nn.Linear(16, 3))
@@ -74,6 +93,12 @@ def masters(optimizer: Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
+def reduced(model: nn.Module, optimizer: Optimizer) -> list[torch.Tensor]:
+    """The masters of reduced parameters."""
+    pairs = zip(model.parameters(), masters(optimizer), strict=True)
+    return [master for parameter, master in pairs if parameter.dtype is not torch.float32]
+
+
 CASES: list[dict[str, Any]] = [{}, {"accumulate": 3}, {"clip": 0.05}, {"accumulate": 2, "clip": 0.1}]
 
 
@@ -105,3 +130,69 @@ def test_others_train(make: Any, lr: float) -> None:
     before = nn.functional.mse_loss(make_model()(x), target)
     assert nn.functional.mse_loss(model(x).float(), target) < before / 2
     assert all(state["exp_avg"].dtype is torch.float32 for state in optimizer.state.values())
+
+
+@pytest.mark.parametrize("level", ["O2", "O5"])
+@pytest.mark.parametrize("name", BORROWING)
+def test_masters_get_gradients_only_when_asked_for(name: str, level: str) -> None:
+    model, optimizer = run(PAIRS[name][0], level, steps=2)
+    assert all(master.grad is None for master in reduced(model, optimizer))
+    grads = [parameter.grad for parameter in amp.master_params(optimizer)]
+    scale = amp.loss_scale()
+    for grad, parameter in zip(grads, model.parameters(), strict=True):
+        by = 1.0 if parameter.dtype is torch.float32 else scale
+        assert_near([grad], [parameter.grad / by], 1e-6)  # type: ignore[list-item, operator]
+    model.zero_grad()
+    optimizer.step()
+    kept = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer.step()
+    assert all(torch.equal(left, right) for left, right in zip(model.parameters(), kept, strict=True))
+
+
+@pytest.mark.parametrize("name", BORROWING)
+def test_what_a_hook_does_to_masters_after_a_borrowing_step_reaches_the_model(name: str) -> None:
+    def clamp(stepped: Optimizer, *_: Any) -> None:
+        with torch.no_grad():
+            for master in masters(stepped):
+                master.fill_(0.25)
+
+    model = make_model()
+    optimizer = PAIRS[name][0](model.parameters())
+    optimizer.register_step_post_hook(clamp)
+    amp.initialize(model, optimizer, opt_level="O2", verbosity=0)
+    x, target = batch(7)
+    with amp.scale_loss(nn.functional.mse_loss(model(x).float(), target), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+    assert all((parameter == 0.25).all() for parameter in model.parameters())
+
+
+def test_a_clip_of_scaled_gradients_is_told_of_in_a_borrowing_step_too() -> None:
+    model, optimizer = run(PAIRS["SGD, gradients not materialized"][0], "O2", steps=1)
+    optimizer.zero_grad()
+    x, target = batch(3)
+    with amp.scale_loss(nn.functional.mse_loss(model(x).float(), target), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    for parameter in model.parameters():
+        parameter.grad.mul_(0.5)
+    with pytest.warns(amp.AmpWarning, match="clip amp.master_params"):
+        optimizer.step()
+
+
+def test_delayed_unscaling_and_checkpoints_of_a_borrowing_optimizer() -> None:
+    results = []
+    for make in PAIRS["AdamW, borrowing"]:
+        model = make_model()
+        optimizer = make(model.parameters())
+        amp.initialize(model, optimizer, opt_level="O2", verbosity=0)
+        for step in range(4):
+            optimizer.zero_grad()
+            for part in range(2):
+                x, target = batch(2 * step + part)
+                loss = nn.functional.mse_loss(model(x).float(), target)
+                with amp.scale_loss(loss, optimizer, delay_unscale=part == 0) as scaled_loss:
+                    scaled_loss.backward()
+            optimizer.step()
+            optimizer.load_state_dict(optimizer.state_dict())
+        results.append(masters(optimizer))
+    assert_near(results[0], results[1], 1e-5)

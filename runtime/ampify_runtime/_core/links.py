@@ -81,7 +81,7 @@ def publish(pairs: Iterable[Pair]) -> None:
         # As plain tensors: torch's fast path takes no parameters that require gradients.
         torch._foreach_copy_([p.detach() for p, _ in pairs], [link.master.detach() for _, link in pairs])
     for parameter, link in pairs:
-        _mark_equal(parameter, link)
+        mark_equal(parameter, link)
 
 
 def publish_edited(pairs: Iterable[Pair]) -> None:
@@ -106,9 +106,10 @@ def absorb(parameter: torch.Tensor, link: Link) -> None:
         master = link.master
         model = parameter.to(master.device)
         master.copy_(torch.where(model == master.to(model.dtype), master, model.float()))
-    _mark_equal(parameter, link)
+    mark_equal(parameter, link)
 
 
-def _mark_equal(parameter: torch.Tensor, link: Link) -> None:
+def mark_equal(parameter: torch.Tensor, link: Link) -> None:
+    """A model parameter and its master are the same as they are now."""
     link.model_version = parameter._version
     link.master_version = link.master._version

@@ -24,6 +24,8 @@ class Masters:
     gathered: bool = False
     # The norms of the model's gradients then, where they may be changed past autograd's sight; None elsewhere.
     norms: torch.Tensor | None = None
+    # Whether the model's gradients are known as they were after their backward, to tell edits from them.
+    watched: bool = False
 
     def adopt(self, optimizer: Optimizer) -> None:
         """Put masters in the place of all reduced parameters in the groups, also of those that came later."""
@@ -78,7 +80,7 @@ class Masters:
 
     def was_edited(self) -> bool:
         """Whether a gradient of the model was changed in place, not zeroed, since the masters' were made of it."""
-        if not self.gathered:
+        if not self.gathered and not self.watched:
             return False
         same = [(p.grad, link) for p, link in self.pairs if link.grad is not None and link.grad() is p.grad]
         changed = [grad for grad, link in same if grad is not None and grad._version != link.grad_version]
@@ -113,6 +115,7 @@ class Masters:
             link.grad = None if grad is None else weakref.ref(grad)
             link.grad_version = 0 if grad is None else grad._version
             link.master_grad_version = 0 if master_grad is None else master_grad._version
+        self.watched = True
 
     def gradients(self) -> list[torch.Tensor]:
         """The masters' own gradients."""
@@ -133,12 +136,12 @@ class Masters:
         factor = scale if by is None else scale / by.to(scale.device, non_blocking=True)
         multiply([grad for grad in unseen if id(grad) in ids], factor)
         self.scaled_by = scale
-        self.gathered = False
+        self.gathered = self.watched = False
 
     def forget_gradients(self) -> None:
         """The model's gradients were zeroed: nothing is scaled, and the masters' are to be made anew."""
         self.scaled_by = None
-        self.gathered = False
+        self.gathered = self.watched = False
 
 
 def _norms(grads: list[torch.Tensor]) -> torch.Tensor:

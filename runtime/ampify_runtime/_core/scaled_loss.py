@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from . import ambient
 from .enrolment import Enrolment, enrolled, enrolment_of, require_optimizer
+from .lending import borrows
 from .regions import leave_dead_regions
 from .scaler import LossScaler
 from .scalers import is_initialized, scaler_of
@@ -64,7 +65,8 @@ def scaled_loss(
             yield loss
             if not delay_unscale:
                 for optimizer, enrolment in given:
-                    refresh_masters(optimizer, enrolment)
+                    if not borrows(optimizer, enrolment.masters):
+                        refresh_masters(optimizer, enrolment)
         elif _open.block is not None:
             # Its gradients end up among those of the outer block, so they must have the outer block's scale.
             _open.block.give(given)

@@ -14,14 +14,16 @@ from . import ambient
 from .agreement import agree, sums_by_hand
 from .enrolment import Enrolment
 from .gradients import gradients_of, multiply_and_check, parameters_of
-from .links import absorb_edits, publish
+from .lending import Loan, borrows, lend, overflow_in
+from .links import absorb_edits, publish, publish_edited
+from .masters import Masters
 from .notices import report, warn, warn_once
 from .regions import close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
 from .unscaled_backward import refuse_unscaled
-from .unscaling import refresh_masters, sharing_parameters_with, unscale
+from .unscaling import refresh_masters, sharing_parameters_with, unscale, warn_if_edited
 
 _MANY_SKIPS = 25
 
@@ -79,13 +81,14 @@ class _After:
 class _Step:
     """One step of an optimizer, from before its first line to after its last."""
 
-    __slots__ = ("enrolment", "exits", "hidden", "optimizer")
+    __slots__ = ("enrolment", "exits", "hidden", "loan", "optimizer")
 
     def __init__(self, optimizer: Optimizer, enrolment: Enrolment, exits: ExitStack) -> None:
         self.optimizer = optimizer
         self.enrolment = enrolment
         self.exits = exits
         self.hidden: Hidden = []
+        self.loan: Loan | None = None
         exits.callback(show_gradients, self.hidden)
 
     def prepare(self) -> None:
@@ -101,11 +104,15 @@ class _Step:
 
         All of them: not every kernel tells torch that it wrote.
         """
-        if self.enrolment.masters is not None and not self.hidden:
-            publish(self.enrolment.masters.pairs)
+        masters = self.enrolment.masters
+        if masters is None or self.hidden:
+            return
+        # A loan notes what was written to both.
+        (publish if self.loan is None else publish_edited)(masters.pairs)
 
     def hide(self) -> None:
         """Leave the step nothing to work on."""
+        self._lend(None)
         self.hidden.extend(hide_gradients(self.optimizer))
 
     def around(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -125,11 +132,19 @@ class _Step:
     def is_to_be_skipped(self) -> bool:
         """Decide about the scale; whether gradients overflowed and the optimizer cannot see to that by itself."""
         refuse_unscaled(self.enrolment)
-        refresh_masters(self.optimizer, self.enrolment)
+        masters = self.enrolment.masters
+        borrowing = masters is not None and borrows(self.optimizer, masters)
+        if not borrowing:
+            refresh_masters(self.optimizer, self.enrolment)
         if not self.enrolment.policy.scales:
-            _warn_if_empty(self.optimizer, self.enrolment)
+            self._lend(masters if borrowing else None)
+            if self.loan is None or not self.loan.models:
+                _warn_if_empty(self.optimizer, self.enrolment)
             return False
+        if borrowing:
+            warn_if_edited(self.enrolment)
         found_inf, scalers = _settle(self.optimizer, self.enrolment)
+        self._lend(masters if borrowing else None)
         if found_inf is None:
             _warn_if_empty(self.optimizer, self.enrolment)
             return False
@@ -140,6 +155,12 @@ class _Step:
         overflowed = bool(found_inf.item())
         _count(self.enrolment, overflowed, scalers)
         return overflowed
+
+    def _lend(self, masters: Masters | None) -> None:
+        """Let the step have the model's gradients and weights, or, without `masters`, no longer."""
+        self.loan = None if masters is None else lend(masters)
+        vars(self.optimizer)["loan"] = self.loan
+        self.exits.callback(vars(self.optimizer).pop, "loan", None)
 
     def _tell_kernel(self, found_inf: torch.Tensor) -> None:
         values = vars(self.optimizer)
@@ -168,7 +189,11 @@ def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | 
         enrolment.found_inf = None
     found_inf = enrolment.found_inf if enrolment.has_scaled_backward else None
     if found_inf is None or sums_by_hand(optimizer, enrolment):
-        found_inf = multiply_and_check(gradients_of(optimizer), None)
+        masters = enrolment.masters
+        if masters is not None and borrows(optimizer, masters):
+            found_inf = overflow_in([*masters.own_gradients(optimizer), *masters.model_gradients()])
+        else:
+            found_inf = multiply_and_check(gradients_of(optimizer), None)
         _note_all(concerned, found_inf)
     found_inf = agree(optimizer, enrolment, found_inf, concerned)
     if found_inf is not None and not enrolment.has_scaled_backward:

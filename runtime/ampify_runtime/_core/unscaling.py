@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from .agreement import sums_by_hand
 from .enrolment import Enrolment, enrolled, enrolment_of
 from .gradients import gradients_of, multiply, multiply_and_check, parameters_of
+from .lending import borrows, overflow_in
 from .notices import warn_once
 
 Enrolled = tuple[Optimizer, Enrolment]
@@ -48,22 +49,28 @@ def unscale(optimizers: Iterable[Enrolled]) -> None:
     The gradients of a model with masters stay as they are: it is the masters that get them unscaled.
     """
     optimizers = [(optimizer, enrolment) for optimizer, enrolment in optimizers if enrolment.scaled_by is not None]
-    for _, enrolment in optimizers:
-        if enrolment.masters is not None:
+    for optimizer, enrolment in optimizers:
+        if enrolment.masters is not None and not borrows(optimizer, enrolment.masters):
             enrolment.masters.gather()
     seen: set[int] = set()
     for optimizer, enrolment in optimizers:
-        grads = gradients_of(optimizer)
+        masters = enrolment.masters
+        borrowed = [] if masters is None or masters.gathered else masters.model_gradients()
+        grads = gradients_of(optimizer) if masters is None or masters.gathered else masters.own_gradients(optimizer)
         shared = [grad for grad in grads if id(grad) in seen]
         # In float64, as GradScaler does: the reciprocal of a scale that is no power of two is rounded once.
         found_inf = multiply_and_check(_unseen(grads, seen), _inverse(enrolment.scaled_by))
-        also = multiply_and_check(shared, None)
-        if found_inf is not None and also is not None:
-            found_inf = torch.maximum(found_inf, also.to(found_inf.device))
-        enrolment.found_inf = also if found_inf is None else found_inf
+        enrolment.found_inf = _either(_either(found_inf, multiply_and_check(shared, None)), overflow_in(borrowed))
         enrolment.scaled_by = None
-        if enrolment.masters is not None:
-            enrolment.masters.note_gathered(sums_by_hand(optimizer, enrolment))
+        if masters is not None:
+            masters.note_gathered(sums_by_hand(optimizer, enrolment))
+
+
+def _either(left: torch.Tensor | None, right: torch.Tensor | None) -> torch.Tensor | None:
+    """The larger of two flags, where there are two."""
+    if left is None or right is None:
+        return right if left is None else left
+    return torch.maximum(left, right.to(left.device, non_blocking=True))
 
 
 def refresh_masters(optimizer: Optimizer, enrolment: Enrolment) -> None:
@@ -72,16 +79,16 @@ def refresh_masters(optimizer: Optimizer, enrolment: Enrolment) -> None:
     if masters is None:
         return
     masters.adopt(optimizer)
-    if enrolment.scaled_by is not None:
+    was_scaled = enrolment.scaled_by is not None
+    if was_scaled:
         unscale(sharing_parameters_with(optimizer))
-    elif masters.is_stale():
-        if masters.was_edited():
-            _warn_of_edited_gradients(enrolment)
+    if masters.is_stale():
+        warn_if_edited(enrolment)
         masters.gather()
         if masters.scaled_by is not None:
             multiply(masters.gradients(), _inverse(masters.scaled_by))
         masters.note_gathered(sums_by_hand(optimizer, enrolment))
-    else:
+    elif not was_scaled:
         return
     # The step is to look for itself.
     enrolment.found_inf = None
@@ -92,8 +99,9 @@ def _inverse(scale: torch.Tensor | None) -> torch.Tensor:
     return scale.double().reciprocal().float()
 
 
-def _warn_of_edited_gradients(enrolment: Enrolment) -> None:
-    if enrolment.policy.scales:
+def warn_if_edited(enrolment: Enrolment) -> None:
+    """Say that the model's gradients were changed where they are scaled."""
+    if enrolment.policy.scales and enrolment.masters is not None and enrolment.masters.was_edited():
         warn_once(
             f"edited gradients, {enrolment.name}",
             f"{enrolment.name}: the model's gradients were changed after their backward, and at opt level "

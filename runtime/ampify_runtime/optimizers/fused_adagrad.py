@@ -8,7 +8,7 @@ import torch
 
 from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, loss_of
-from .gathering import alike, gradients_of, trained, zeros_for
+from .gathering import alike, zeros_for
 from .scaling import scaling_of
 
 
@@ -18,6 +18,7 @@ class FusedAdagrad(FusedOptimizer):
     `set_grad_none`: what `zero_grad()` does without an argument. State dicts interchange with apex's.
     """
 
+    takes_model_gradients = True
     _choices = ("adagrad_w_mode", "set_grad_none")
 
     def __init__(
@@ -39,20 +40,22 @@ class FusedAdagrad(FusedOptimizer):
         loss = loss_of(closure)
         scaling = scaling_of(self)
         for group in self.param_groups:
-            parameters = trained(self, group)
+            parameters = self._trained(group)
             for parameter in parameters:
                 if "sum" not in self.state[parameter]:
                     self.state[parameter]["sum"] = zeros_for(parameter)
-            for some in alike(parameters, lambda parameter: parameter.dtype is torch.float64):
+            for some in alike(parameters, self._is_lent):
                 operations.adagrad(
-                    gradients_of(some),
+                    self._gradients(some),
                     some,
                     [self.state[parameter]["sum"] for parameter in some],
-                    self._prepared(group, some, scaling),
+                    self._prepared(group, some, self._scaling_for(some, scaling)),
+                    model_params=self._models(some),
                     eps=group["eps"],
                     weight_decay=group["weight_decay"],
                     decoupled=bool(self.adagrad_w_mode),
                 )
+                self._note_written(some)
         return loss
 
     def _read_steps(self, group: dict[str, Any]) -> None:

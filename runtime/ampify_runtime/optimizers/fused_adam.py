@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of, refuse_amsgrad
-from .gathering import alike, gradients_of, trained, zeros_for
+from .gathering import alike, zeros_for
 from .on_device import move_to_device, step_on_device, take_common_step, with_steps_by_parameter
 from .scaling import Scaling, scaling_of, unscale_gradients
 
@@ -28,6 +28,7 @@ class FusedAdam(FusedOptimizer):
     Raises RuntimeError for `amsgrad`, or `master_weights` without `capturable`.
     """
 
+    takes_model_gradients = True
     _choices = ("adam_w_mode", "set_grad_none", "capturable", "master_weights", "_step_supports_amp_scaling")
 
     def __init__(
@@ -98,17 +99,24 @@ class FusedAdam(FusedOptimizer):
         loss = loss_of(closure)
         scaling = scaling_of(self, grad_scaler)
         for group in self.param_groups:
-            parameters = trained(self, group)
+            parameters = self._trained(group)
             self._start(parameters)
-            if self.capturable and parameters:
-                step = step_on_device(self, group, parameters)
-                self._update(group, parameters, self._prepare(group, parameters, scaling, step))
+            if self.capturable:
+                self._step_on_device(group, parameters, scaling)
             else:
                 self._count(group, parameters)
-                for some in alike(parameters, self._steps_of):
+                for some in alike(parameters, lambda parameter: (self._steps_of(parameter), self._is_lent(parameter))):
                     self._update(group, some, self._prepare(group, some, scaling, self._steps_of(some[0])))
             unscale_gradients(parameters, scaling)
         return loss
+
+    def _step_on_device(self, group: Group, parameters: Sequence[Tensor], scaling: Scaling) -> None:
+        step: Tensor | None = None
+        for some in alike(parameters, self._is_lent):
+            # The step is counted once, with the first list; others count a copy from where it was.
+            counted = step_on_device(self, group, parameters) if step is None else step
+            step = counted.clone()
+            self._update(group, some, self._prepare(group, some, scaling, counted))
 
     def _prepare(
         self, group: Group, parameters: Sequence[Tensor], scaling: Scaling, step: int | Tensor
@@ -116,7 +124,7 @@ class FusedAdam(FusedOptimizer):
         return self._prepared(
             group,
             parameters,
-            scaling,
+            self._scaling_for(parameters, scaling),
             step=step,
             betas=group["betas"],
             bias_correction=bool(group["bias_correction"]),
@@ -127,17 +135,18 @@ class FusedAdam(FusedOptimizer):
             states = [self.state[parameter] for parameter in some]
             mastered = "master_param" in states[0]
             operations.adam(
-                gradients_of(some),
+                self._gradients(some),
                 [each["master_param"] for each in states] if mastered else some,
                 [each["exp_avg"] for each in states],
                 [each["exp_avg_sq"] for each in states],
                 state,
-                model_params=some if mastered else None,
+                model_params=some if mastered else self._models(some),
                 betas=group["betas"],
                 eps=group["eps"],
                 weight_decay=group["weight_decay"],
                 decoupled=bool(self.adam_w_mode),
             )
+            self._note_written(some)
 
     def _start(self, parameters: Sequence[Tensor]) -> None:
         for parameter in parameters:

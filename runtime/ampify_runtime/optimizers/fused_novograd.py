@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of, refuse_amsgrad
-from .gathering import alike, gradients_of, trained, zeros_for
+from .gathering import alike, zeros_for
 from .scaling import Scaling, scaling_of
 
 
@@ -27,6 +27,7 @@ class FusedNovoGrad(FusedOptimizer):
     Raises RuntimeError for `amsgrad`, ValueError for another `norm_type`.
     """
 
+    takes_model_gradients = True
     _choices = ("moment_mode", "set_grad_none")
 
     def __init__(
@@ -67,21 +68,24 @@ class FusedNovoGrad(FusedOptimizer):
         loss = loss_of(closure)
         scaling = scaling_of(self)
         for group in self.param_groups:
-            parameters = trained(self, group)
+            parameters = self._trained(group)
             for parameter in parameters:
                 if "exp_avg" not in self.state[parameter]:
                     self.state[parameter]["exp_avg"] = zeros_for(parameter)
             self._count(group, parameters)
-            for some in alike(parameters, lambda parameter: (self._steps_of(parameter), self._has_norm(parameter))):
+            for some in alike(parameters, self._kind_of):
                 self._update(group, some, scaling)
         return loss
+
+    def _kind_of(self, parameter: Tensor) -> tuple[int, bool, bool]:
+        return self._steps_of(parameter), self._has_norm(parameter), self._is_lent(parameter)
 
     def _has_norm(self, parameter: Tensor) -> bool:
         return "grad_norm" in self.state[parameter]
 
     def _update(self, group: Group, parameters: Sequence[Tensor], scaling: Scaling) -> None:
         states = [self.state[parameter] for parameter in parameters]
-        gradients = gradients_of(parameters)
+        gradients = self._gradients(parameters)
         started = self._has_norm(parameters[0])
         stats = None if group["norm_type"] == 0 else operations.grad_stats(gradients)
         norms = operations.max_norms(gradients) if stats is None else stats.sums.sqrt()
@@ -94,12 +98,13 @@ class FusedNovoGrad(FusedOptimizer):
             self._prepared(
                 group,
                 parameters,
-                scaling,
+                self._scaling_for(parameters, scaling),
                 step=self._steps_of(parameters[0]),
                 betas=group["betas"],
                 bias_correction=bool(group["bias_correction"]),
             ),
             norms,
+            model_params=self._models(parameters),
             betas=group["betas"],
             eps=group["eps"],
             weight_decay=group["weight_decay"],
@@ -110,6 +115,7 @@ class FusedNovoGrad(FusedOptimizer):
         )
         for each, norm in zip(states, blended.unbind(), strict=True):
             each["grad_norm"] = norm
+        self._note_written(parameters)
 
     def state_dict(self) -> dict[str, Any]:
         """As torch's, with norms where apex has them."""

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from .._core.lending import Loan
 from ..kernels.operations import GradStats, StepState, step_prep
-from .gathering import state_type
+from .gathering import gradients_of, state_type, trained
 from .scaling import Scaling
 
 Group = dict[str, Any]
@@ -27,6 +28,11 @@ class FusedOptimizer(Optimizer):
     # Attributes beside the groups that say how a step is done: they go into copies and pickles.
     _choices: tuple[str, ...] = ()
     set_grad_none: bool = True
+    # False, set on an optimizer: amp's masters get no gradients of their own before somebody asks `amp.master_params`
+    # for them, and a step reads the model's instead.
+    materialize_master_grads: bool = True
+    # What amp lends to a step whose optimizer wants no gradients of masters.
+    loan: Loan | None = None
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
         """Clear gradients: to None or to zero, as `set_to_none` says, and without it as the constructor was told."""
@@ -74,6 +80,39 @@ class FusedOptimizer(Optimizer):
                 self.state[parameter]["step"] = int(step)
         if "step" in group:
             group["step"] = int(group["step"])
+
+    def _trained(self, group: Group) -> list[Tensor]:
+        """The parameters of `group` that have a gradient, their own or a lent one. Raises as `trained` does."""
+        if self.loan is None:
+            return trained(self, group)
+        own = {id(parameter) for parameter in trained(self, group)}
+        return [p for p in group["params"] if id(p) in own or self.loan.model_of(p) is not None]
+
+    def _is_lent(self, parameter: Tensor) -> bool:
+        """Whether the step of `parameter`, a master, goes by the model's gradient."""
+        return self.loan is not None and self.loan.model_of(parameter) is not None
+
+    def _gradients(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """What the steps of `parameters` go by: all have a lent gradient, or all one of their own."""
+        models = self._models(parameters)
+        return gradients_of(parameters if models is None else models)
+
+    def _models(self, parameters: Sequence[Tensor]) -> list[Tensor] | None:
+        """The lent model parameters, to be written with `parameters`, of which all are lent or none."""
+        if self.loan is None or not self._is_lent(parameters[0]):
+            return None
+        found = [self.loan.model_of(parameter) for parameter in parameters]
+        return [model for model in found if model is not None]
+
+    def _scaling_for(self, parameters: Sequence[Tensor], scaling: Scaling) -> Scaling:
+        """`scaling`, for lent gradients with their scale."""
+        if self.loan is None or not self._is_lent(parameters[0]):
+            return scaling
+        return Scaling(self.loan.scale, scaling.found_inf)
+
+    def _note_written(self, parameters: Sequence[Tensor]) -> None:
+        if self.loan is not None:
+            self.loan.note_written(parameters)
 
     def _count(self, group: Group, parameters: Sequence[Tensor]) -> None:
         """One more step for each of `parameters`."""
@@ -126,7 +165,8 @@ class FusedOptimizer(Optimizer):
         return states[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), **{name: getattr(self, name) for name in self._choices}}
+        names = (*self._choices, "materialize_master_grads")
+        return {**super().__getstate__(), **{name: getattr(self, name) for name in names}}
 
 
 def rate_on(lr: float | Tensor, device: torch.device) -> float | Tensor:

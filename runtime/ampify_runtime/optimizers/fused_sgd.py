@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of
-from .gathering import alike, gradients_of, trained, zeros_for
+from .gathering import alike, zeros_for
 from .scaling import Scaling, scaling_of
 
 
@@ -33,7 +33,8 @@ class FusedSGD(FusedOptimizer):
     Raises ValueError for values that cannot be.
     """
 
-    _choices = ("wd_after_momentum", "materialize_master_grads", "set_grad_none")
+    takes_model_gradients = True
+    _choices = ("wd_after_momentum", "set_grad_none")
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class FusedSGD(FusedOptimizer):
         loss = loss_of(closure)
         scaling = self._scaling()
         for group in self.param_groups:
-            for some in alike(trained(self, group), self._has_momentum):
+            for some in alike(self._trained(group), lambda p: (self._has_momentum(p), self._is_lent(p))):
                 self._update(group, some, scaling)
         self.most_recent_scale = 1.0
         self.scale_set_by_backward = False
@@ -103,10 +104,11 @@ class FusedSGD(FusedOptimizer):
         for parameter in parameters if momentum and first_run else ():
             self.state[parameter]["momentum_buffer"] = zeros_for(parameter)
         operations.sgd(
-            gradients_of(parameters),
+            self._gradients(parameters),
             parameters,
             [self.state[parameter]["momentum_buffer"] for parameter in parameters] if momentum else None,
-            self._prepared(group, parameters, scaling),
+            self._prepared(group, parameters, self._scaling_for(parameters, scaling)),
+            model_params=self._models(parameters),
             momentum=momentum,
             dampening=group["dampening"],
             nesterov=group["nesterov"],
@@ -114,6 +116,7 @@ class FusedSGD(FusedOptimizer):
             wd_after_momentum=self.wd_after_momentum,
             first_run=first_run,
         )
+        self._note_written(parameters)
 
     def _read_steps(self, group: Group) -> None:
         """Steps are not counted here."""
