@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch.optim import Optimizer
 
-from ..kernels import operations
 from .links import Link, mark_equal
 from .masters import Masters
 
@@ -62,10 +61,13 @@ def lend(masters: Masters) -> Loan:
 
 def overflow_in(grads: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """1 if a gradient is not finite, else 0; float32 of shape []; None without gradients. Nothing is written."""
+    if not grads:
+        return None
+    # Scripts without a fused optimizer need none of the kernels' machinery.
+    from ..kernels import operations
+
     by_device: dict[torch.device, list[torch.Tensor]] = {}
     for grad in grads:
         by_device.setdefault(grad.device, []).append(grad)
     flags = [operations.grad_stats(some).found_inf for some in by_device.values()]
-    if not flags:
-        return None
     return torch.stack([flag.to(flags[0].device, non_blocking=True) for flag in flags]).amax()
