@@ -230,15 +230,28 @@ def test_what_differs_within_a_line_is_marked() -> None:
 
 
 def test_words_of_python_are_told_apart_and_marks_kept() -> None:
-    lines = ['x = "a', 'def f(a=1):  # "so"', "    return f'{a} b'"]
+    lines = ["", 'def f(a=1):  # "so"', "    return f'{a} b'"]
     spans = python_spans(lines[1:])
     assert [(lines[1][a:b], kind) for a, b, kind in spans[1]] == [("def", "k"), ("1", "n"), ('# "so"', "c")]
     assert ("return", "k") in [(lines[2][a:b], kind) for a, b, kind in spans[2]]
-    assert python_spans(lines).get(2) in (None, spans[1])  # after what is no Python, nothing is sure
+    assert python_spans(["x = (1,", "y = 2"])[1] == ((5, 6, "n"),)  # as far as it is Python, which this does not end as
     shown = coloured(Line(1, lines[1], ((0, 5),)), spans[1])
     assert shown.startswith('<mark><span class="k">def</span></mark><mark> f</mark>(a=')
     assert Document(shown).text == lines[1]
     assert Document(coloured(Line(1, "\t  <x>"), ())).text == "\t  <x>"
+
+
+def test_long_changes_are_not_searched_for_what_is_alike() -> None:
+    (block,) = compare(["a b c d"] * 21, ["a b c e"] * 21, set())
+    assert not any(line.marks for line in (*block.old, *block.new))
+
+
+def test_a_file_that_is_no_python_is_shown_without_colours(tmp_path: Path) -> None:
+    report = report_of(tmp_path, {"train.py": MIXED["train.py"], "requirements.txt": "torch>=2.4  # for x in y\n"})
+    page = html_report(report, Links())
+    assert '<ins class="code">ampify&gt;=0.1</ins>' in page
+    assert "# for x in y</span>" in page
+    assert '<span class="c"># for' not in page
 
 
 # The flow

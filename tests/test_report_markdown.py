@@ -233,3 +233,23 @@ def test_links_without_a_repository() -> None:
 def test_scripts_are_words_of_a_shell(tmp_path: Path) -> None:
     report = report_of(tmp_path, {"my train.py": MIXED["train.py"]})
     assert scripts_of(report) == ("'my train.py'",)
+
+
+def test_links_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_links(tmp_path, {}) == Links()
+
+
+def test_a_finding_with_many_places_says_how_many_more_there_are() -> None:
+    related = tuple(Related(line_anchor("b.py", number), f"place {number}") for number in range(1, 11))
+    finding = Finding("AMP204", "closure-step", line_anchor("a.py", 1), "x", refuses=True, related=related)
+    text = markdown_report(Report((), (finding,), (), ()), Links())
+    assert "place 8\n  - and 2 more places\n" in text
+    assert "What to do" not in text
+
+
+def test_parallel_training_and_what_was_left_are_to_be_tried(tmp_path: Path) -> None:
+    assert "Run on two devices" in markdown_report(report_of_case("dataparallel_after_optimizer"), Links())
+    assert "Run on two devices" not in markdown_report(report_of(tmp_path, MIXED), Links())
+    assert "Run what was not migrated, too" in markdown_report(report_of(tmp_path, MIXED), Links())
+    assert "several optimizers" in markdown_report(report_of_case("dcgan"), Links())

@@ -124,3 +124,9 @@ def test_fingerprints_survive_lines_that_move(tmp_path: Path) -> None:
     assert kept[0] == kept[1]
     assert len(set(kept[0])) == len(kept[0]) > 2
     assert [region(r)["startLine"] for r in before] != [region(r)["startLine"] for r in after]
+
+
+def test_a_finding_of_a_rule_that_is_not_known_here() -> None:
+    text = sarif_report(Report((), (Finding("AMP999", "odd", line_anchor("a.py", 1), "x"),), (), ()))
+    validate(text)
+    assert json.loads(text)["runs"][0]["tool"]["driver"]["rules"] == [{"id": "AMP999", "name": "odd"}]
