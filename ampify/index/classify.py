@@ -39,20 +39,7 @@ NAMES = (
     | catalog.DEVICE_METHODS
 )
 # Words in the name of a receiver that tell its `step` is no optimizer's.
-NOT_OPTIMIZERS = (
-    "sched",
-    "lr",
-    "env",
-    "prof",
-    "bar",
-    "warmup",
-    "sampler",
-    "meter",
-    "anneal",
-    "timer",
-    "game",
-    "simulator",
-)
+NOT_OPTIMIZERS = tuple("sched lr env prof bar warmup sampler meter anneal timer game simulator".split())
 PRECISIONS: dict[str, EventKind] = {
     "half": "half",
     "float16": "half",
@@ -347,12 +334,17 @@ class Classifier:
         if inside:
             return
         tensors = all(isinstance(r, Derived) for r in receivers)
-        modules = self.entities.modules(receivers) & self.trained if receivers and not tensors else frozenset()
+        modules = self._moved(receivers) & self.trained if receivers and not tensors else frozenset()
         if modules and not any(isinstance(r, Derived) for r in receivers):
             yield self._event("move", node, frame, _ordered(modules))
         kind = self._precision(node, frame)
         if kind == "half" or (kind == "double" and modules):
             yield self._event(kind, node, frame, _ordered(modules))
+
+    def _moved(self, receivers: Values) -> frozenset[Value]:
+        """The modules that a conversion of receivers concerns; a tensor that a module keeps is not the module."""
+        kept = frozenset(r for r in receivers if not isinstance(r, Instance) or self.entities.is_module(r))
+        return self.entities.modules(kept) | (receivers - kept)
 
     def _precision(self, node: f.Call, frame: Frame) -> EventKind | None:
         """What a conversion converts to, if it is told by a method's name or by a dtype among the arguments."""

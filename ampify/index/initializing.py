@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
+from itertools import combinations
 from typing import TypeAlias
 
 from ampify import catalog
@@ -11,7 +12,7 @@ from ampify.index.events import Event
 from ampify.index.flags import Flags
 from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
-from ampify.index.moments import Spot
+from ampify.index.moments import Spot, apart
 from ampify.index.placing import Ingredients, Placing
 from ampify.index.switches import Switches
 from ampify.index.syntax import in_order
@@ -69,15 +70,36 @@ class Initializing:
         if late is not None:
             return late, "the optimizer is made only after the first backward"
         ours = frozenset(m for o in missing for m in self.trained(o)) or models
-        placed = self.placing.place(self.ingredients(missing, ours, running, related))
-        if placed is None:
+        whole = self.placing.place(self.ingredients(missing, ours, running, related))
+        placed = [whole] if whole else self.apart(missing, models, running, related)
+        if not placed:
             at = self.first_build(missing, related) or running[0]
             return at, "" if ours else "the model it trains was not found"
-        place, spot = placed
         beside = next((e.anchor for e in present), None)
-        place = replace(place, flag=self.flags.find(spot), beside=beside)
-        found.setdefault((place.anchor, place.models, place.optimizers), place)
+        for place, spot in placed:
+            place = replace(place, flag=self.flags.find(spot), beside=beside)
+            found.setdefault((place.anchor, place.models, place.optimizers), place)
         return None
+
+    def apart(
+        self, optimizers: frozenset[Value], models: frozenset[Value], running: list[Event], related: tuple[Event, ...]
+    ) -> list[tuple[Initialize, Spot]]:
+        """A place for each of several choices of which a run makes one (one of several classes, say); none if there is
+        no choice, or no place for some."""
+        groups = Groups()
+        for one, other in combinations(sorted(optimizers, key=lambda o: o.number), 2):
+            builds = ((a, b) for a in self.trace.builds.get(one, ()) for b in self.trace.builds.get(other, ()))
+            if not all(apart(a, b, self.flow) for a, b in builds):
+                groups.merge([one, other])
+        choices: dict[Hashable, set[Value]] = {}
+        for optimizer in sorted(optimizers, key=lambda o: o.number):
+            choices.setdefault(groups.find(optimizer), set()).add(optimizer)
+        placed = []
+        for choice in map(frozenset, choices.values()) if len(choices) > 1 else ():
+            ours = frozenset(m for o in choice for m in self.trained(o)) or models
+            fed = [e for e in running if choice & e.feeds.keys()]
+            placed.append(self.placing.place(self.ingredients(choice, ours, fed, related)))
+        return [place for place in placed if place] if all(placed) else []
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""

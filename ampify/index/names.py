@@ -84,13 +84,16 @@ class Names:
         for value in values:
             if isinstance(value, Instance | Opaque):
                 found |= self.entities.unwrapped(value)
-        return frozenset(found)
+        # A model, or the model that holds it: where only the one may have been made, the name stands for the other.
+        return frozenset(v for v in found if not found & (self.entities.outermost(v) - {v}))
 
     def listed(self, values: Values, place: Spot) -> Values:
-        """What the one list that values are surely holds by a place; nothing if that is not all modules."""
+        """What the one list that values are surely holds by a place; nothing if that is not all modules, or if a loop
+        around the place would take them all each round."""
         lists = [v for v in values if isinstance(v, Container) and v.part in LISTS]
         held = self.moments.elements(lists[0], place) if len(lists) == len(values) == 1 else NOTHING
-        return held if all(self.entities.is_module(v) for v in held) else NOTHING
+        once = all(place.loops <= build.loops for v in held for build in self.seen(v, place))
+        return held if once and all(self.entities.is_module(v) for v in held) else NOTHING
 
     def cover(
         self,
@@ -143,7 +146,11 @@ class Names:
     def single(self, found: frozenset[Value], place: Spot) -> frozenset[Value]:
         """The values that a variable stands for all by itself: not one of several objects that exist side by side."""
         ways = [self.seen(value, place) for value in found]
-        beside = any(not apart(one, other, self.flow) for a, b in combinations(ways, 2) for one in a for other in b)
+        pairs = ((one, other) for a, b in combinations(ways, 2) for one in a for other in b)
+        # One call that makes an object of one of several classes makes one.
+        beside = any(
+            not apart(one, other, self.flow) and (one is not other or one.loops - place.loops) for one, other in pairs
+        )
         if beside and self.told_apart(found, place):
             return NOTHING
         return frozenset(v for v in found if not self.several(v, place))
