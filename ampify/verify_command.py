@@ -29,9 +29,7 @@ _OPTIONS = (
     click.argument("script"),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
     click.option("-m", "module", is_flag=True, help="SCRIPT is a module, run as `python -m` does."),
-    click.option(
-        "--steps", type=_COUNT, default=200, help="Optimizer steps to run; 0: to the end.  [default: 200]"
-    ),
+    click.option("--steps", type=_COUNT, default=200, help="Optimizer steps to run; 0: to the end.  [default: 200]"),
     click.option(
         "--seeds", type=_COUNT, default=2, help="Runs with other seeds, for a measure of noise.  [default: 2]"
     ),
@@ -41,13 +39,9 @@ _OPTIONS = (
     click.option("--opt-level", metavar="O1|O4", help="The level to migrate to.  [default: O1]"),
     click.option("--base", metavar="GITREF", help="Compare this revision with the files as they are; migrate nothing."),
     click.option("--nproc", type=click.IntRange(1), default=1, help="Processes, started by torchrun.  [default: 1]"),
-    click.option(
-        "--resume", metavar="ARGS", help="Arguments that go on from a {checkpoint}, to try those."
-    ),
+    click.option("--resume", metavar="ARGS", help="Arguments that go on from a {checkpoint}, to try those."),
     click.option("--project", metavar="DIR", type=FILE, help="The folder to copy.  [default: the script's repository]"),
-    click.option(
-        "--python", metavar="PYTHON", default="", help="What runs the script.  [default: this Python]"
-    ),
+    click.option("--python", metavar="PYTHON", default="", help="What runs the script.  [default: this Python]"),
     click.option("--keep", metavar="DIR", type=FILE, help="Keep copies, records and output of all runs there."),
     click.option("--format", "form", type=click.Choice(FORMS), default="text", help="What to print.  [default: text]"),
     click.option("--report", metavar="FILE", multiple=True, type=FILE, help="Write a report, too: .json, .md, .html."),
