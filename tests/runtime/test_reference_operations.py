@@ -9,7 +9,7 @@ import torch
 from ampify_runtime.kernels import reference
 from ampify_runtime.kernels.operations import ScaleUpdate, StepState
 from ampify_runtime.kernels.reference import rules
-from ampify_runtime.kernels.reference.reading import unless
+from ampify_runtime.kernels.reference.reading import unless, working
 from ampify_runtime.kernels.state import GradStats
 
 from .stepping import gradients
@@ -124,28 +124,40 @@ def test_on_a_device_what_is_skipped_is_chosen_by_element() -> None:
     assert unless(torch.tensor([0.0]), new, old)[1].tolist() == [2.0] * 3
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_what_a_device_may_skip_is_computed_beside_the_tensors_themselves(device: str) -> None:
+    tensors = [torch.ones(2), torch.ones(3).half()]
+    values = working(tensors, tensors, torch.zeros((), device=device))
+    assert [value.dtype for value in values] == [torch.float32, torch.float32]
+    assert (values[0].data_ptr() == tensors[0].data_ptr()) is (device == "cpu")
+    assert values[1].data_ptr() != tensors[1].data_ptr()
+
+
 def test_coefficients_on_a_device_count_as_numbers_do() -> None:
     grads, values = gradients(0), gradients(1)
     zeros = [torch.zeros_like(value) for value in values]
     choices = {"beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "decay": 0.1, "decoupled": True}
     numbers = {"lr": 0.125, "correction1": 0.25, "correction2": 0.5}
     on_device = {name: torch.tensor(value) for name, value in numbers.items()}
-    expected = rules.adam(grads, values, zeros, zeros, **choices, **numbers)  # type: ignore[arg-type]
-    found = rules.adam(grads, values, zeros, zeros, **choices, **on_device)  # type: ignore[arg-type]
-    for left, right in zip(found, expected, strict=True):
+    results = []
+    for coefficients in (numbers, on_device):
+        lists = [[value.clone() for value in each] for each in (values, zeros, zeros)]
+        rules.adam_(grads, *lists, **choices, **coefficients)  # type: ignore[arg-type]
+        results.append(lists)
+    for left, right in zip(*results, strict=True):
         torch.testing.assert_close(left, right)
-    first = {
-        "lr": 0.1,
-        "momentum": 0.9,
-        "dampening": 0.5,
-        "decay": 0.0,
-        "nesterov": False,
-        "decay_after_momentum": False,
-    }
-    for now in (True, False):
-        told = rules.sgd(grads, values, zeros, first_run=now, **first)  # type: ignore[arg-type]
-        asked = rules.sgd(grads, values, zeros, first_run=torch.tensor(now), **first)  # type: ignore[arg-type]
-        torch.testing.assert_close(asked, told)
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_a_first_run_told_on_a_device_is_one_told_as_it_is(now: bool) -> None:
+    choices = {"momentum": 0.9, "dampening": 0.5, "decay": 0.0, "nesterov": False, "decay_after_momentum": False}
+    results = []
+    for lr, first_run in ((0.125, now), (torch.tensor(0.125), torch.tensor(now))):
+        lists = [[value.clone() for value in gradients(step)] for step in (1, 2)]
+        rules.sgd_(gradients(0), *lists, lr=lr, first_run=first_run, **choices)  # type: ignore[arg-type]
+        results.append(lists)
+    for left, right in zip(*results, strict=True):
+        torch.testing.assert_close(left, right)
 
 
 def test_sparse_tensors_are_refused() -> None:

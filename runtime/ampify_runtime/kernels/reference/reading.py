@@ -29,6 +29,21 @@ def widened(tensors: Tensors, like: Tensors | None = None) -> list[Tensor]:
     ]
 
 
+def working(tensors: Tensors, like: Tensors, skip: Tensor) -> list[Tensor]:
+    """`tensors` to be computed with in place, in the wide types of those in `like`; to `commit` afterwards.
+
+    They are the tensors themselves where that is their type and `skip` has been decided by the CPU, else copies.
+    """
+    wide = widened(tensors, like)
+    if skip.device.type != "cpu":
+        return [new.clone() if _is_same(new, old) else new for new, old in zip(wide, tensors, strict=True)]
+    return wide
+
+
+def _is_same(left: Tensor, right: Tensor) -> bool:
+    return left.dtype is right.dtype and left.data_ptr() == right.data_ptr()
+
+
 def coefficient(value: Tensor) -> float | Tensor:
     """A tensor of one element as a factor: a number on the CPU, else of shape [], so that nothing waits."""
     return float(value.item()) if value.device.type == "cpu" else value.reshape(())
@@ -45,7 +60,9 @@ def commit(destinations: Tensors, values: Tensors, skip: Tensor) -> None:
         return
     if skip.device.type != "cpu":
         values = unless(skip, values, destinations)
-    torch._foreach_copy_(list(destinations), list(values))
+    pairs = [(old, new) for old, new in zip(destinations, values, strict=True) if not _is_same(old, new)]
+    if pairs:
+        torch._foreach_copy_([old for old, _ in pairs], [new for _, new in pairs])
 
 
 def unless(skip: Tensor, values: Tensors, old: Tensors) -> list[Tensor]:

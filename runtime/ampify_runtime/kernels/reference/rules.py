@@ -1,4 +1,6 @@
-"""Owns the optimizers' update rules in torch's foreach operations: new values from old ones, nothing written.
+"""Owns the optimizers' update rules in torch's foreach operations: new values from old ones.
+
+Those whose names end in an underscore write parameters and state in place, the others write nothing.
 
 All tensors are of the wide type and belong together by position. Coefficients are numbers, or tensors of shape [] on
 the tensors' device, so that nothing waits for a device.
@@ -58,7 +60,7 @@ def adaptive_direction(
     return first, second, _over(_over(first, correction1), denominators)
 
 
-def adam(
+def adam_(
     gradients: Tensors,
     parameters: Tensors,
     first: Tensors,
@@ -72,24 +74,24 @@ def adam(
     decoupled: bool,
     correction1: Coefficient,
     correction2: Coefficient,
-) -> tuple[Tensors, Tensors, Tensors]:
-    """New parameters and moments. Kingma and Ba 2015, algorithm 1; `decoupled`: Loshchilov and Hutter 2019."""
+) -> None:
+    """Writes parameters and moments. Kingma and Ba 2015, algorithm 1; `decoupled`: Loshchilov and Hutter 2019."""
     if not decoupled:
         gradients = _decayed(gradients, parameters, decay)
-    first, second, direction = adaptive_direction(
-        gradients,
-        first,
-        second,
-        beta1=beta1,
-        beta2=beta2,
-        beta3=1.0 - beta1,
-        eps=eps,
-        correction1=correction1,
-        correction2=correction2,
-    )
-    if decoupled:
-        direction = _decayed(direction, parameters, decay)
-    return _stepped(parameters, direction, lr), first, second
+    torch._foreach_mul_(first, beta1)
+    torch._foreach_add_(first, gradients, alpha=1.0 - beta1)
+    torch._foreach_mul_(second, beta2)
+    torch._foreach_addcmul_(second, gradients, gradients, 1.0 - beta2)
+    denominators = list(torch._foreach_sqrt(second))
+    torch._foreach_div_(denominators, correction2**0.5)
+    torch._foreach_add_(denominators, eps)
+    if decoupled and decay:
+        torch._foreach_mul_(parameters, 1.0 - lr * decay)
+    rate = -lr / correction1
+    if isinstance(rate, torch.Tensor):
+        torch._foreach_add_(parameters, _times(_over(first, denominators), rate))
+    else:
+        torch._foreach_addcdiv_(parameters, first, denominators, rate)
 
 
 def trust_ratios(parameters: Tensors, directions: Tensors) -> Tensors:
@@ -137,7 +139,7 @@ def along(parameters: Tensors, directions: Tensors, ratios: Tensors | None, lr: 
     return _stepped(parameters, directions, lr)
 
 
-def sgd(
+def sgd_(
     gradients: Tensors,
     parameters: Tensors,
     momenta: Tensors,
@@ -149,27 +151,33 @@ def sgd(
     nesterov: bool,
     first_run: bool | torch.Tensor,
     decay_after_momentum: bool,
-) -> tuple[Tensors, Tensors]:
-    """New parameters and momenta, as torch.optim.SGD defines them; `first_run`: the momentum starts as the gradient."""
+) -> None:
+    """Writes parameters and momenta, as torch.optim.SGD does; `first_run`: the momentum starts as the gradient."""
     if not decay_after_momentum:
         gradients = _decayed(gradients, parameters, decay)
     if momentum:
-        momenta = _moved_on(momenta, gradients, momentum, 1.0 - dampening, first_run)
+        _move_on_(momenta, gradients, momentum, 1.0 - dampening, first_run)
         gradients = _plus(gradients, _times(momenta, momentum)) if nesterov else momenta
     if decay_after_momentum:
         gradients = _decayed(gradients, parameters, decay)
-    return _stepped(parameters, gradients, lr), momenta
+    if isinstance(lr, torch.Tensor):
+        torch._foreach_sub_(parameters, _times(gradients, lr))
+    else:
+        torch._foreach_add_(parameters, gradients, alpha=-lr)
 
 
-def _moved_on(
+def _move_on_(
     momenta: Tensors, gradients: Tensors, momentum: float, taken: float, first_run: bool | torch.Tensor
-) -> Tensors:
-    if first_run is True:
-        return gradients
-    blended = _blend(momenta, momentum, gradients, taken)
-    if first_run is False:
-        return blended
-    return [torch.where(first_run, new, old) for new, old in zip(gradients, blended, strict=True)]
+) -> None:
+    if isinstance(first_run, torch.Tensor):
+        blended = _blend(momenta, momentum, gradients, taken)
+        chosen = [torch.where(first_run, new, old) for new, old in zip(gradients, blended, strict=True)]
+        torch._foreach_copy_(momenta, chosen)
+    elif first_run:
+        torch._foreach_copy_(momenta, gradients)
+    else:
+        torch._foreach_mul_(momenta, momentum)
+        torch._foreach_add_(momenta, gradients, alpha=taken)
 
 
 def adagrad(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..state import StepState
 from . import rules
-from .reading import coefficient, commit, is_skipped, widened
+from .reading import coefficient, commit, is_skipped, widened, working
 
 Tensors = Sequence[Tensor]
 
@@ -31,11 +31,12 @@ def adam(
     """`operations.adam` in plain torch."""
     if not params or is_skipped(state.skip):
         return
-    values, first, second = rules.adam(
+    values, first, second = (working(each, params, state.skip) for each in (params, exp_avgs, exp_avg_sqs))
+    rules.adam_(
         _scaled(grads, params, state),
-        widened(params),
-        widened(exp_avgs, params),
-        widened(exp_avg_sqs, params),
+        values,
+        first,
+        second,
         lr=coefficient(state.lr),
         beta1=betas[0],
         beta2=betas[1],
@@ -68,10 +69,12 @@ def sgd(
     """`operations.sgd` in plain torch."""
     if not params or is_skipped(state.skip):
         return
-    values, momenta = rules.sgd(
+    values = working(params, params, state.skip)
+    momenta = [] if momentum_buffers is None else working(momentum_buffers, params, state.skip)
+    rules.sgd_(
         _scaled(grads, params, state),
-        widened(params),
-        widened(momentum_buffers, params) if momentum_buffers is not None else [],
+        values,
+        momenta,
         lr=coefficient(state.lr),
         momentum=momentum,
         dampening=dampening,
