@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ampify.discover import discover, relevant
+from ampify.discover.relevance import MANY_USED, MANY_USERS
 from tests.nobody import as_nobody, needs_user_ids, open_to_all
 
 
@@ -183,8 +184,8 @@ def test_gitignore_means_what_it_means_to_git(
 
 
 def test_without_a_training_file_nothing_matters() -> None:
-    assert relevant({}) == set()
-    assert relevant({"a.py": b"import torch\n", "b.py": b"import a  # going backward (slowly)\n"}) == set()
+    assert relevant({}).files == set()
+    assert relevant({"a.py": b"import torch\n", "b.py": b"import a  # going backward (slowly)\n"}).files == set()
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_without_a_training_file_nothing_matters() -> None:
     ],
 )
 def test_training_code_and_mixed_precision_code_matter_by_themselves(code: bytes) -> None:
-    assert relevant({"a.py": code, "b.py": b"x = 1\n"}) == {"a.py"}
+    assert relevant({"a.py": code, "b.py": b"x = 1\n"}).files == {"a.py"}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_training_code_and_mixed_precision_code_matter_by_themselves(code: bytes
     ],
 )
 def test_like_words_alone_do_not_matter(code: bytes) -> None:
-    assert relevant({"a.py": code}) == set()
+    assert relevant({"a.py": code}).files == set()
 
 
 SEED = b"def train(loss): loss.backward()\n"
@@ -270,7 +271,7 @@ def test_importers_of_a_training_file_matter_however_they_import(statement: byte
         "start.py": b"import main\n",
         "bystander.py": b"import torch\n",
     }
-    assert relevant(files) == {"pkg/engine.py", "main.py", "start.py"}
+    assert relevant(files).files == {"pkg/engine.py", "main.py", "start.py"}
 
 
 @pytest.mark.parametrize(
@@ -289,17 +290,17 @@ def test_importers_of_a_training_file_matter_however_they_import(statement: byte
 )
 def test_relative_imports_are_followed(statement: bytes) -> None:
     files = {"pkg/deep/engine.py": SEED, "pkg/deep/main.py": statement, "pkg/deep/__init__.py": b"from . import engine"}
-    assert "pkg/deep/main.py" in relevant(files)
+    assert "pkg/deep/main.py" in relevant(files).files
 
 
 def test_imports_past_the_top_of_the_project_lead_nowhere() -> None:
     files = {"engine.py": SEED, "pkg/a.py": b"from ... import engine\nfrom .... import engine", "__init__.py": b""}
-    assert relevant(files) == {"engine.py"}
+    assert relevant(files).files == {"engine.py"}
 
 
 def test_relative_imports_at_the_top_mean_the_files_there() -> None:
     files = {"engine.py": SEED, "main.py": b"from . import engine", "__init__.py": b"MODEL = 1"}
-    assert relevant(files) == {"engine.py", "main.py", "__init__.py"}
+    assert relevant(files).files == {"engine.py", "main.py", "__init__.py"}
 
 
 def test_what_training_files_import_matters_if_it_has_to_do_with_training() -> None:
@@ -315,7 +316,14 @@ def test_what_training_files_import_matters_if_it_has_to_do_with_training() -> N
         "further.py": b"X = 1\n",
         "unrelated.py": b"import torch\nimport words\n",
     }
-    assert relevant(files) == {"train.py", "build.py", "registry.py", "nets/__init__.py", "nets/resnet.py", "texts.py"}
+    assert relevant(files).files == {
+        "train.py",
+        "build.py",
+        "registry.py",
+        "nets/__init__.py",
+        "nets/resnet.py",
+        "texts.py",
+    }
 
 
 def test_a_module_is_looked_up_near_the_importing_file_first() -> None:
@@ -325,13 +333,13 @@ def test_a_module_is_looked_up_near_the_importing_file_first() -> None:
         "two/utils.py": b"import torch\n",
         "two/other.py": b"import utils\n",
     }
-    assert relevant(files) == {"one/train.py", "one/utils.py"}
+    assert relevant(files).files == {"one/train.py", "one/utils.py"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
 def test_text_that_no_word_can_be_searched_for_in_may_matter(encoding: str) -> None:
     mark = "" if encoding in ("utf-16", "utf-32") else "\ufeff"
-    assert relevant({"a.py": f"{mark}loss.backward()\n".encode(encoding), "b.py": b"x = 1\n"}) == {"a.py"}
+    assert relevant({"a.py": f"{mark}loss.backward()\n".encode(encoding), "b.py": b"x = 1\n"}).files == {"a.py"}
 
 
 def test_a_module_elsewhere_is_found_by_the_end_of_its_path() -> None:
@@ -341,9 +349,9 @@ def test_a_module_elsewhere_is_found_by_the_end_of_its_path() -> None:
         "lib/other/loop.py": b"import torch\n",
         "../more/engine/loop.py": b"import torch\n",
     }
-    assert relevant(files) == {"scripts/run.py", "src/engine/loop.py", "../more/engine/loop.py"}
+    assert relevant(files).files == {"scripts/run.py", "src/engine/loop.py", "../more/engine/loop.py"}
     # Shown from inside the package: the name to show is then shorter than the module's.
-    assert relevant({"loop.py": SEED, "run.py": b"from engine.loop import train\n"}) == {"loop.py", "run.py"}
+    assert relevant({"loop.py": SEED, "run.py": b"from engine.loop import train\n"}).files == {"loop.py", "run.py"}
 
 
 def test_packages_named_dynamically_are_taken_whole() -> None:
@@ -354,9 +362,29 @@ def test_packages_named_dynamically_are_taken_whole() -> None:
         "vendor/nets/c.py": b"",
         "other/d.py": b"",
     }
-    assert relevant(files) == {"train.py", "nets/a.py", "nets/deep/b.py"}
+    assert relevant(files).files == {"train.py", "nets/a.py", "nets/deep/b.py"}
     del files["nets/a.py"], files["nets/deep/b.py"]
-    assert relevant(files) == {"train.py", "vendor/nets/c.py"}
+    assert relevant(files).files == {"train.py", "vendor/nets/c.py"}
     files["train.py"] += b"import_module('nets.' + other)"
-    assert relevant(files) == {"train.py", "vendor/nets/c.py"}
-    assert relevant({"train.py": SEED + b"import_module(name); import_module('')\n", "a.py": b""}) == {"train.py"}
+    assert relevant(files).files == {"train.py", "vendor/nets/c.py"}
+    assert relevant({"train.py": SEED + b"import_module(name); import_module('')\n", "a.py": b""}).files == {"train.py"}
+
+
+def test_a_training_file_that_a_whole_library_uses_is_taken_alone() -> None:
+    users = {f"use_{number}.py": b"import engine\n" for number in range(MANY_USERS + 1)}
+    files = {"engine.py": SEED + b"import build\n", "build.py": b"import torch\n", "main.py": SEED, **users}
+    found = relevant(files)
+    assert found.files == {"engine.py", "main.py"}
+    assert found.crowded == {"engine.py"}
+    del files["use_0.py"], files["use_1.py"]
+    assert relevant(files).crowded == set()
+    assert relevant(files).files == files.keys()
+
+
+def test_of_a_large_library_only_what_is_near_is_taken() -> None:
+    ring = [f"import part_{number}\n" for number in range(MANY_USED)]
+    files = {"train.py": SEED + b"import near\n", "near.py": "".join(ring).encode()}
+    files |= {f"part_{number}.py": b"import torch\n" for number in range(MANY_USED)}
+    assert relevant(files).files == {"train.py", "near.py"}
+    del files["part_0.py"], files["part_1.py"]
+    assert relevant(files).files == files.keys()

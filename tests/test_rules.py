@@ -339,3 +339,12 @@ def test_a_checkpoint_that_is_read_as_a_whole_gets_no_new_key(use: str, then: st
     assert set(found) == {"AMP401", "AMP403"}
     assert {code for code, finding in found.items() if finding.fix is not None} == fixed
     assert all(finding.hint for finding in found.values() if finding.fix is None)
+
+
+def test_nothing_is_migrated_in_a_file_that_more_use_than_can_be_followed() -> None:
+    text = MODEL + LOOP
+    source = SourceFile("engine.py", text.encode(), text, "utf-8", b"", "\n")
+    project = build_project([source], Settings(), crowded=frozenset({"engine.py"}))
+    refusals = [finding for finding in run_rules(project, Settings()) if finding.refuses]
+    assert [(finding.code, finding.anchor.line) for finding in refusals] == [("AMP214", 7)]
+    assert "more files use it" in refusals[0].message

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Final
 
 from ampify.discover.imports import ImportGraph, import_graph
@@ -43,6 +44,11 @@ _WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 # How many bytes around a word its pattern gets to see.
 _CONTEXT: Final = 24
 
+# So many files use a training file only in a large library, and following them all would take minutes.
+MANY_USERS: Final = 500
+# So many files are read for what a training file uses: what lies further away is like a package that is not there.
+MANY_USED: Final = 1_000
+
 # What a file that builds, moves, stores or hands on a model, an optimizer or their options will mention.
 _TOPICS: Final = re.compile(
     rb"torch|optim|[Mm]odel|Module|parameters|state_dict|checkpoint|cuda|device|[Ll]oss|[Gg]rad|sched|criterion"
@@ -50,20 +56,40 @@ _TOPICS: Final = re.compile(
 )
 
 
-def relevant(files: Mapping[str, bytes]) -> set[str]:
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """The files that can matter to a training loop; `crowded` are those of them that too many files use to look at
+    all: what trains there is not known."""
+
+    files: Set[str]
+    crowded: frozenset[str] = frozenset()
+
+
+def relevant(files: Mapping[str, bytes]) -> Relevance:
     """Those of `files` (contents by the names to show) that can matter to a training loop.
 
     These are the files that hold a backward pass, mixed-precision code or a framework's training loop; all that import
     them, at any remove; and what those import in turn, save branches of the import tree where no file has to do with
-    models, optimizers or options.
+    models, optimizers or options. Where that leads to everything, as in a large library, only the nearest are taken.
     """
     seeds = {name for name, content in files.items() if _is_seed(content)}
     if not seeds:
-        return seeds
+        return Relevance(seeds)
     graph = import_graph(files)
-    core = _closure(seeds, graph.importers)
-    used = _closure(core, graph.imports)
-    return core | _worth_following(core, used - core, graph, files)
+    crowded = frozenset(seed for seed in seeds if _is_crowded(seed, graph))
+    core = _closure(seeds - crowded, graph.importers)
+    used = _nearest(core, graph.imports)
+    return Relevance(core | crowded | _worth_following(core, used - core, graph, files), crowded)
+
+
+def _is_crowded(seed: str, graph: ImportGraph) -> bool:
+    reached = {seed}
+    waiting = [seed]
+    while waiting and len(reached) <= MANY_USERS:
+        new = graph.importers(waiting.pop()) - reached
+        reached |= new
+        waiting.extend(new)
+    return len(reached) > MANY_USERS
 
 
 def _is_seed(content: bytes) -> bool:
@@ -80,6 +106,18 @@ def _fits(content: bytes, word: bytes, pattern: re.Pattern[bytes]) -> bool:
             return True
         place = content.find(word, end)
     return False
+
+
+def _nearest(start: Set[str], successors: Callable[[str], Iterable[str]]) -> set[str]:
+    """The closure, or only the first of its rings if with the next one it would be too much."""
+    reached = set(start)
+    ring = set(start)
+    while ring:
+        ring = {new for name in ring for new in successors(name)} - reached
+        if reached > start and len(reached) + len(ring) > max(MANY_USED, 2 * len(start)):
+            break
+        reached |= ring
+    return reached
 
 
 def _worth_following(core: Set[str], used: Set[str], graph: ImportGraph, files: Mapping[str, bytes]) -> set[str]:

@@ -64,7 +64,7 @@ class Assembly:
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
         if self.trace.exhausted or self.flow.exhausted:
-            obstacles.append(Obstacle("analysis-budget", first, "", loop=name))
+            obstacles.append(Obstacle("analysis-budget", first, self.flow.shortfall, loop=name))
         found = TrainingLoop(
             id=name,
             anchor=first,

@@ -23,11 +23,15 @@ from ampify.source import UnreadableSource, explain_syntax_error
 
 
 def build_project(
-    sources: Sequence[SourceFile], settings: Settings, known: Mapping[str, f.FileFacts] | None = None
+    sources: Sequence[SourceFile],
+    settings: Settings,
+    known: Mapping[str, f.FileFacts] | None = None,
+    crowded: frozenset[str] = frozenset(),
 ) -> Project:
     """Reads files and finds the training loops across them; a file that does not parse becomes a finding.
 
-    `known` are facts of files whose text is the same as when they were made.
+    `known` are facts of files whose text is the same as when they were made; `crowded` are files that more others use
+    than can be followed, so that nothing in them is migrated.
     """
     files: dict[str, f.FileFacts] = {}
     unreadable: list[Finding] = []
@@ -40,7 +44,7 @@ def build_project(
     loops: list[TrainingLoop] = []
     sites: list[Site] = []
     obstacles: list[Obstacle] = []
-    for program in programs(files):
+    for program in programs(files, crowded):
         found = _analysed(program)
         if isinstance(found, Finding):
             unreadable.append(found)
@@ -61,13 +65,14 @@ def build_project(
         imports_amp=frozenset(sure),
         may_import_amp=frozenset(possible) - frozenset(sure),
         apex=apex_groups(files, sites),
+        crowded=crowded,
     )
 
 
 def _analysed(program: Program) -> Loops | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
-        flow = Flow(program.files, program.leading, program.modules)
+        flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
         flow.solve()
         trace = Trace(flow)
         trace.run()

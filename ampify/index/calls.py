@@ -41,6 +41,7 @@ class Calls:
         self.flow = flow
         # What was made of each class of the project, in order.
         self.made: dict[ClassValue, dict[Instance, None]] = {}
+        self._called_back: set[Value] = set()
 
     def callee(self, call: f.Call, frame: Frame) -> Values:
         """What a call may call."""
@@ -367,8 +368,11 @@ class Calls:
     def callback(self, values: Values, frame: Frame, call: f.Call) -> None:
         """A function handed to outside code may be called there, with arguments unknown."""
         for value in values:
-            if isinstance(value, FunctionValue | Partial):
+            if isinstance(value, FunctionValue | Partial) and value not in self._called_back:
+                # A partial may hold itself, by way of a name that is bound again.
+                self._called_back.add(value)
                 self.apply(value, call, frame, (frame.path, call.span), [], {})
+                self._called_back.discard(value)
 
     def spawn(
         self, dotted: str, call: f.Call, frame: Frame, positional: list[Values], keywords: dict[str, Values]

@@ -50,6 +50,7 @@ class Flow:
         files: Mapping[str, f.FileFacts],
         leading: frozenset[str] | None = None,
         modules: ModuleTable | None = None,
+        shortfall: str = "",
     ) -> None:
         self.files = files
         # The files whose functions are followed even if nothing in the project calls them.
@@ -68,7 +69,9 @@ class Flow:
         self.opaque_missing = False
         # The frames that read an attribute which nothing had set.
         self.missed: dict[Frame, None] = {}
-        self.exhausted = False
+        # Nothing it finds is all that there is, either since time ran out or for the reason given.
+        self.exhausted = bool(shortfall)
+        self.shortfall = shortfall
         self.work = 0
         self.classes = Classes(self)
         self.calls = Calls(self)

@@ -124,7 +124,7 @@ class Loops:
         if event.detail == "foreign":
             return "foreign-backward", "", None
         if self.trace.exhausted or self.flow.exhausted:
-            return "analysis-budget", "", None
+            return "analysis-budget", self.flow.shortfall, None
         after = [e for e in self.trace.events if any(b.anchor == event.anchor for b in e.live)]
         for later in after:
             if later.kind == "unknown_step":

@@ -11,34 +11,44 @@ from ampify.model import facts as f
 
 # A file that uses none of these names has no site of its own.
 SITE_NAMES = frozenset({"backward", "step", "zero_grad", "grad", "load_state_dict"})
+CROWDED = "more files use it, at any remove, than can be followed"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """Files that are analysed together. Only in the `leading` ones, which have sites or import files that have, can
-    training start; the others are libraries, and may be part of several programs."""
+    training start; the others are libraries, and may be part of several programs. `shortfall` says why it is not all
+    that belongs together, if it is not."""
 
     files: Mapping[str, f.FileFacts]
     leading: frozenset[str]
     modules: ModuleTable
+    shortfall: str = ""
 
 
-def programs(files: Mapping[str, f.FileFacts]) -> tuple[Program, ...]:
+def programs(files: Mapping[str, f.FileFacts], crowded: frozenset[str] = frozenset()) -> tuple[Program, ...]:
     """The programs of a project, in the order of their first leading file. Each is analysed apart from the others: what
-    is too large or too strange in one does not keep another from being migrated."""
+    is too large or too strange in one does not keep another from being migrated. A `crowded` file, which more use than
+    can be followed, is looked at alone."""
     modules = ModuleTable(files)
     imports = {path: frozenset(_imported(path, facts, modules)) for path, facts in files.items()}
-    leading = _leading(files, imports)
+    leading = _leading({path: facts for path, facts in files.items() if path not in crowded}, imports) - crowded
     groups = Groups()
     for path in leading:
         groups.merge([path, *(other for other in imports[path] if other in leading)])
     parts: dict[object, list[str]] = {}
     for path in sorted(leading):
         parts.setdefault(groups.find(path), []).append(path)
-    return tuple(
+    together = tuple(
         Program({path: files[path] for path in sorted(_closure(part, imports))}, frozenset(part), modules)
         for part in parts.values()
     )
+    alone = (
+        Program({path: files[path]}, frozenset((path,)), ModuleTable((path,)), CROWDED)
+        for path in sorted(crowded & files.keys())
+        if _has_sites(files[path])
+    )
+    return (*together, *alone)
 
 
 def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -46,8 +56,11 @@ def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[s
     for path, targets in imports.items():
         for target in targets:
             importers.setdefault(target, set()).add(path)
-    own = [path for path, facts in files.items() if facts.methods & SITE_NAMES or "backward" in facts.names]
-    return _closure(own, importers)
+    return _closure((path for path, facts in files.items() if _has_sites(facts)), importers)
+
+
+def _has_sites(facts: f.FileFacts) -> bool:
+    return bool(facts.methods & SITE_NAMES) or "backward" in facts.names
 
 
 def _closure(start: Iterable[str], following: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -173,7 +173,8 @@ class TrainingLoop:
 class Project:
     """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
     first is taken) and `imports_amp` lists files that surely have it already, `may_import_amp` those that import it in
-    a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex.
+    a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex, and
+    `crowded` files that too many others use to follow them.
     """
 
     files: Mapping[str, FileFacts]
@@ -185,6 +186,7 @@ class Project:
     imports_amp: frozenset[str] = frozenset()
     may_import_amp: frozenset[str] = frozenset()
     apex: tuple[ApexGroup, ...] = ()
+    crowded: frozenset[str] = frozenset()
 
     def amp(self, path: str) -> str:
         """The name of `amp` in a file."""

@@ -21,12 +21,14 @@ class MissingPath(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read. `seen` are the displays of all files looked at, in order, with the real path of each."""
+    """What was read. `seen` are the displays of all files looked at, in order, with the real path of each; `crowded`
+    those of training files that too many others use to follow them."""
 
     seen: Mapping[str, Path]
     sources: Mapping[str, SourceFile]
     failures: tuple[Finding, ...] = ()
     skipped: frozenset[str] = frozenset()
+    crowded: frozenset[str] = frozenset()
 
 
 def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
@@ -38,12 +40,12 @@ def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
     seen = {display: path for path, display in discovery.files}
     contents = {display: _bytes(path) for display, path in seen.items()}
     raw = {display: content for display, content in contents.items() if isinstance(content, bytes)}
-    wanted = relevant(raw)
+    relevance = relevant(raw)
     # What cannot be read may matter, and nobody can tell.
-    chosen = {d: content for d, content in contents.items() if d in wanted or not isinstance(content, bytes)}
+    chosen = {d: content for d, content in contents.items() if d in relevance.files or not isinstance(content, bytes)}
     reading = _decode(seen, chosen.items())
     unlisted = tuple(_unlisted(folder, reason) for folder, reason in discovery.unlisted)
-    return replace(reading, failures=(*unlisted, *reading.failures))
+    return replace(reading, failures=(*unlisted, *reading.failures), crowded=relevance.crowded)
 
 
 def read_text(raw: bytes, display: str) -> Reading:

@@ -51,7 +51,7 @@ def run_text(raw: bytes, settings: Settings) -> Report:
 
 
 def _migrate(reading: Reading, settings: Settings, *, prove: bool = True) -> Report:
-    project = build_project(tuple(reading.sources.values()), settings)
+    project = build_project(tuple(reading.sources.values()), settings, crowded=reading.crowded)
     settled = settle(project, reading.sources, settings, prove=prove)
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
