@@ -41,6 +41,7 @@ def json_verification(verification: Verification) -> str:
         "runs": [_run(run) for run in verification.runs],
         "comparison": _comparison(verification),
         "precision": _precision(verification),
+        "checkpoints": list(verification.checkpoints),
         "written_outside": list(verification.outside),
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

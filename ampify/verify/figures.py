@@ -76,6 +76,24 @@ def _losses(verification: Verification, one: Process, other: Process) -> Iterato
         yield Row(f"loss of {after.name}", *ends)
 
 
+def ratio_of_time(verification: Verification) -> float:
+    """The migrated version's median time of a step over the original's; 0 where one is missing."""
+    original, level = verification.run("original"), verification.run("level")
+    if original is None or level is None or not original.processes or not level.processes:
+        return 0.0
+    before, after = median_step(original.processes[0]), median_step(level.processes[0])
+    return after / before if before else 0.0
+
+
+def ratio_of_memory(verification: Verification) -> float:
+    """The migrated version's peak memory over the original's; 0 where one is missing."""
+    original, level = verification.run("original"), verification.run("level")
+    if original is None or level is None or not original.processes or not level.processes:
+        return 0.0
+    before, after = original.processes[0].peak, level.processes[0].peak
+    return after / before if before else 0.0
+
+
 def median_step(process: Process) -> float:
     """The median time from one step to the next, in seconds; 0 if there are too few."""
     times = [step.seconds for step in process.steps if step.number not in _UNTIMED]

@@ -205,7 +205,7 @@ def _judge_curves(original: Run, level: Run, compared: Compared) -> Verdict | No
         if distance.mean <= allowed_mean and distance.final <= allowed_final:
             continue
         curve = names[index]
-        start = _drift_start(distance, curve, max(allowed_mean, allowed_final))
+        start = drift_start(distance, curve, max(allowed_mean, allowed_final))
         reason = (
             f"the loss of {curve.name} leaves the original's from step {start} on: by {distance.mean:.1%} on average "
             f"(allowed: {allowed_mean:.1%}) and {distance.final:.1%} at the end (allowed: {allowed_final:.1%})"
@@ -222,7 +222,7 @@ def allowed(noise: Yardstick, index: int) -> tuple[float, float]:
     return max(SAME_MEAN, MARGIN * mean), max(SAME_FINAL, MARGIN * final, MARGIN * mean)
 
 
-def _drift_start(distance: Distance, curve: Curve, limit: float) -> int:
+def drift_start(distance: Distance, curve: Curve, limit: float) -> int:
     """The step from which on the distance stays above `limit`; the first that is above it if it comes back."""
     start = len(distance.each)
     while start and distance.each[start - 1] > limit:

@@ -30,8 +30,9 @@ _LACKS = re.compile(
 )
 # Losses in reduced precision that overflow.
 OVERFLOW = "AMP302"
+# A checkpoint that is loaded wrong, and one that is saved wrong.
 CHECKPOINT = "AMP403"
-INITIALIZE = "AMP101"
+UNSAVED = "AMP401"
 
 
 def likely_rule(message: str) -> str:

@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ampify.verify.document import json_verification
+from ampify.verify.markdown import markdown_verification
+from ampify.verify.page.document import html_verification
 from ampify.verify.session import Verification
 from ampify.verify.text import text_verification
 
 _WRITERS: Mapping[str, Callable[[Verification], str]] = {
     "json": json_verification,
+    "markdown": markdown_verification,
+    "html": html_verification,
 }
 FORMS = ("text", *_WRITERS)
 _ENDINGS: Mapping[str, str] = {".json": "json", ".md": "markdown", ".html": "html"}

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 
 from ampify.vendor import PACKAGE, package_folder
 from ampify.verify.base import put_revision
+from ampify.verify.checkpoints import Resume, Trial, compare_saved, judge_saved, try_resuming
 from ampify.verify.command import Command
 from ampify.verify.copies import Copied, copy_copy, copy_project
 from ampify.verify.curves import Yardstick, run_distances, yardstick
@@ -45,6 +46,7 @@ class Verification:
     runs: tuple[Run, ...]
     compared: Compared = _NOTHING_COMPARED
     found: tuple[NonFinite, ...] = ()
+    checkpoints: tuple[str, ...] = ()
 
     def run(self, name: str) -> Run | None:
         """The run of this name: `original`, `again`, `plain`, `level`, `seed 1`, …"""
@@ -66,10 +68,10 @@ class _Session:
     tell: Tell
     runs: list[Run] = field(default_factory=list)
 
-    def run(self, plan: Plan, said: str) -> Run:
+    def run(self, plan: Plan, said: str, command: Command | None = None) -> Run:
         self.tell(said)
         asked = self.request
-        run = run_watched(plan, self.command, self.place, asked.directory, asked.python, asked.timeout)
+        run = run_watched(plan, command or self.command, self.place, asked.directory, asked.python, asked.timeout)
         self.runs.append(run)
         return run
 
@@ -86,6 +88,22 @@ class _Session:
         environment = (("AMPIFY_DTYPE", dtype),) if dtype else ()
         plan = Plan(name, self.place.migrated, environment, self.request.steps, self.request.seed)
         return self.run(replace(plan, find=True) if find else replace(plan, sample=_SAMPLED_STEP), said)
+
+    def resume(self, dtype: str) -> Resume:
+        """Runs from a checkpoint that an earlier run left."""
+
+        def resumed(command: Command, version: str, saved: Run, name: str) -> Run:
+            pristine = self.place.folder / f"resumed-{len(self.runs)}"
+            copy_copy(self.place.original if version == "original" else self.place.migrated, pristine)
+            (pristine / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(saved.tree / name, pristine / name)
+            environment = {"plain": (("AMPIFY_OPT_LEVEL", "O0"),), "level": (("AMPIFY_DTYPE", dtype),) if dtype else ()}
+            plan = Plan(f"resumed {len(self.runs)}", pristine, environment.get(version, ()), self.request.steps)
+            plan = replace(plan, seed=self.request.seed, digest=version != "level", plain=version == "plain")
+            said = {"original": "the original", "plain": "the migrated version at O0", "level": "the migrated version"}
+            return self.run(plan, f"resuming {said[version]} from {name} of run {saved.name!r}", command)
+
+        return resumed
 
 
 def verify(request: Request, tell: Tell) -> Verification:
@@ -134,7 +152,20 @@ def _runs(session: _Session, blank: Verification) -> Verification:
     )
     compared = _compare(original, again, level, seeded)
     verdict = judge_level(original, level, compared, found)
-    return ended(verdict, dtype=dtype, compared=compared, found=found)
+    trial = _try_checkpoints(session, plain, level, dtype, compared) if verdict.good else Trial()
+    return ended(trial.verdict or verdict, dtype=dtype, compared=compared, found=found, checkpoints=trial.said)
+
+
+def _try_checkpoints(session: _Session, plain: Run, level: Run, dtype: str, compared: Compared) -> Trial:
+    original, asked, tree = session.runs[0], session.request, session.place.tree
+    session.tell("comparing checkpoints")
+    trial = judge_saved(*(compare_saved(original, run, tree, asked.python) for run in (plain, level)))
+    if trial.verdict is not None or asked.resume is None:
+        return trial
+    resumed = try_resuming(
+        session.command, asked.resume, (original, level), tree, compared.noise, session.resume(dtype)
+    )
+    return Trial((*trial.said, *resumed.said), resumed.verdict)
 
 
 def _compare(original: Run, again: Run, level: Run, seeded: list[Run]) -> Compared:

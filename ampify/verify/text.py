@@ -27,6 +27,7 @@ def _lines(verification: Verification, colour: bool) -> Iterator[str]:
     yield from (f"  {detail}" for detail in verdict.details)
     yield from _migration(verification)
     yield from _figures(figures_of(verification))
+    yield from verification.checkpoints
     if verification.outside:
         yield "written outside of the copies:"
         yield from (f"  {path}" for path in verification.outside)

@@ -59,7 +59,7 @@ class Writes:
             # Removing or renaming a link leaves what it points to.
             if event in ("os.remove", "os.rename"):
                 self._note_if_outside(args[_CHANGES[event]])
-            else:
+            elif event != "os.mkdir" or not os.path.isdir(args[0]):  # noqa: PTH112
                 self.prepare(args[_CHANGES.get(event, 0)])
         finally:
             self._busy = False
@@ -96,7 +96,7 @@ class Writes:
 
 def _is_temporary(name: str) -> bool:
     """Whether a path below the folder for temporary files was named by a machine."""
-    return name.startswith(("tmp", "pymp-", "torch", "ipykernel", "ipython", "wandb-", "matplotlib-"))
+    return name.startswith(("tmp", "pymp-", "torch", "pytorch-", "ipykernel", "ipython", "wandb-", "matplotlib-"))
 
 
 def _opens_for_writing(args: tuple[Any, ...]) -> bool:
