@@ -321,7 +321,8 @@ def browser() -> Iterator[Browser]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page with loops of every state, two of which are long."""
     folder = tmp_path_factory.mktemp("page")
-    report = report_of(folder, MIXED)
+    long = "a_folder_whose_name_is_long/and_one_below_it/train_with_many_words_in_its_name.py"
+    report = report_of(folder, {**MIXED, long: MIXED["train.py"].replace("model", "the_model_of_the_experiment")})
     cases = [report_of_case(name) for name in ("dcgan", "checkpoint_resume")]
     whole = Report(
         tuple(outcome for part in (report, *cases) for outcome in part.outcomes),
@@ -352,7 +353,7 @@ def test_no_window_has_to_be_scrolled_sideways(browser: Browser, address: str, w
     page = opened(browser, address, viewport={"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") == width
     drawn = page.locator(".flow:visible")
-    assert drawn.count() == 5
+    assert drawn.count() == 6
     box = drawn.first.bounding_box()
     assert box is not None
     assert (box["height"] > box["width"]) == (width == 390)

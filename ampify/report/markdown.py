@@ -181,7 +181,7 @@ def _file(outcome: Outcome, links: Links) -> str:
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     """How many lines a diff adds and removes."""
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    steps = SequenceMatcher(None, before, after).get_opcodes()
     changes = [step for step in steps if step[0] != "equal"]
     return sum(j2 - j1 for *_, j1, j2 in changes), sum(i2 - i1 for _, i1, i2, *_ in changes)
 

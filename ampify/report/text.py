@@ -70,7 +70,8 @@ def _group(title: str, findings: Sequence[Finding], hue: Colour, colour: bool) -
 def _finding(finding: Finding, hue: Colour, colour: bool) -> Iterator[str]:
     where = finding.anchor
     code = paint(finding.code, hue, enabled=colour)
-    yield f"{where.path}:{where.line}:{where.column + 1}: {code} [{finding.name}] {finding.message}"
+    path = paint(where.path, "bold", enabled=colour)
+    yield f"{path}:{where.line}:{where.column + 1}: {code} [{finding.name}] {finding.message}"
     for related in finding.related:
         yield f"    {related.anchor.path}:{related.anchor.line}: {related.message}"
     if finding.hint:

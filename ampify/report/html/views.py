@@ -56,11 +56,14 @@ def make_views(report: Report, links: Links) -> Views:
     """What the page shows of a report."""
     notes = tuple(_notes(report))
     spoken = _spoken_of(report)
+    own: dict[str, list[Note]] = {}
+    for note in notes:
+        own.setdefault(note.finding.anchor.path, []).append(note)
     files: dict[str, FileView] = {}
     for outcome in report.outcomes:
         if outcome.new_bytes is None and (outcome.path in spoken or outcome.status == "changed"):
-            own = [note for note in notes if note.finding.anchor.path == outcome.path]
-            files[outcome.path] = _view(len(files), outcome, spoken.get(outcome.path, set()), own)
+            said = own.get(outcome.path, [])
+            files[outcome.path] = _view(len(files), outcome, spoken.get(outcome.path, set()), said)
     return Views(files, notes, links, frozenset(place for view in files.values() for place in _shown(view)))
 
 
