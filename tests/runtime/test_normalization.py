@@ -152,6 +152,17 @@ def test_compiles_whole_and_differentiates_twice(kind: Any) -> None:
     assert torch.autograd.gradgradcheck(copy.deepcopy(layer).double(), torch.randn(2, 7).double().requires_grad_())
 
 
+@pytest.mark.parametrize("kind", [FusedLayerNorm, MixedFusedRMSNorm])
+def test_compiled_under_autocast_as_not_compiled(kind: Any) -> None:
+    layer = shaken(kind(7))
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    x = torch.randn(3, 7)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected, found = layer(x), compiled(x)
+    assert found.dtype is torch.bfloat16
+    torch.testing.assert_close(found, expected)
+
+
 def test_layers_survive_copies_pickles_and_torchs_state_dicts() -> None:
     layer = shaken(FusedLayerNorm([2, 3]))
     twin = nn.LayerNorm([2, 3])

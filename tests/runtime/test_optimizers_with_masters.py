@@ -50,6 +50,7 @@ PAIRS |= {
     for name in ("AdamW", "AdamW, capturable", "Adagrad")
 }
 PAIRS["NovoGrad, borrowing"] = (borrowing(lambda p: FusedNovoGrad(p, lr=1.0)), lambda p: FusedNovoGrad(p, lr=1.0))
+PAIRS["LAMB, borrowing"] = (borrowing(lambda p: FusedLAMB(p, lr=0.05)), lambda p: FusedLAMB(p, lr=0.05))
 BORROWING = [name for name in PAIRS if "borrowing" in name or "not materialized" in name]
 
 

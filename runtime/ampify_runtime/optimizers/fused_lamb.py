@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..kernels import operations
 from .fused_optimizer import Closure, FusedOptimizer, Group, loss_of, refuse_amsgrad
-from .gathering import alike, gradients_of, trained, zeros_for
+from .gathering import alike, gradients_of, zeros_for
 from .scaling import Scaling, scaling_of
 
 
@@ -27,6 +27,7 @@ class FusedLAMB(FusedOptimizer):
     Raises RuntimeError for `amsgrad`.
     """
 
+    takes_model_gradients = True
     _choices = ("adam_w_mode", "set_grad_none", "use_nvlamb")
 
     def __init__(
@@ -64,14 +65,32 @@ class FusedLAMB(FusedOptimizer):
         """One step; returns what `closure` gives. Raises RuntimeError for sparse gradients."""
         loss = loss_of(closure)
         scaling = scaling_of(self)
-        lists = [trained(self, group) for group in self.param_groups]
-        stats = stats_by_device([parameter for parameters in lists for parameter in parameters])
+        lists = [self._trained(group) for group in self.param_groups]
+        stats = self._stats([parameter for parameters in lists for parameter in parameters])
         for group, parameters in zip(self.param_groups, lists, strict=True):
             start_moments(self, parameters)
             self._count(group, parameters)
-            for some in alike(parameters, self._steps_of):
+            for some in alike(parameters, lambda parameter: (self._steps_of(parameter), self._is_lent(parameter))):
                 self._update(group, some, scaling, stats[some[0].device])
         return loss
+
+    def _stats(self, parameters: Sequence[Tensor]) -> dict[torch.device, operations.GradStats]:
+        """What all gradients together tell, by device; where amp lent some, of unscaled ones."""
+        lists = alike(parameters, self._is_lent)
+        stats = [self._stats_of(some) for some in lists]
+        devices = dict.fromkeys(some[0].device for some in lists)
+        return {device: operations.GradStats.merged(stats, device) for device in devices}
+
+    def _stats_of(self, parameters: Sequence[Tensor]) -> operations.GradStats:
+        stats = operations.grad_stats(self._gradients(parameters))
+        scale = self._lent_scale(parameters)
+        return stats if scale is None else operations.GradStats(stats.sums / scale.square(), stats.found_inf)
+
+    def _lent_scale(self, parameters: Sequence[Tensor]) -> Tensor | None:
+        """What the lent gradients of `parameters` are multiplied by; None if they have none, or by nothing."""
+        if self.loan is None or self.loan.scale is None or not self._is_lent(parameters[0]):
+            return None
+        return self.loan.scale.to(parameters[0].device, torch.float32, non_blocking=True)
 
     def _update(
         self, group: Group, parameters: Sequence[Tensor], scaling: Scaling, stats: operations.GradStats
@@ -87,13 +106,18 @@ class FusedLAMB(FusedOptimizer):
             stats=operations.GradStats(stats.sums, torch.zeros_like(stats.found_inf)),
             max_norm=float(self.defaults["max_grad_norm"] or 0.0),
         )
+        scale = self._lent_scale(parameters)
+        if scale is not None:
+            # The norm that the clip went by is of unscaled gradients already.
+            state.grad_factor.div_(scale)
         states = [self.state[parameter] for parameter in parameters]
         operations.lamb(
-            gradients_of(parameters),
+            self._gradients(parameters),
             parameters,
             [each["exp_avg"] for each in states],
             [each["exp_avg_sq"] for each in states],
             state,
+            model_params=self._models(parameters),
             betas=group["betas"],
             eps=group["eps"],
             weight_decay=group["weight_decay"],
@@ -101,6 +125,7 @@ class FusedLAMB(FusedOptimizer):
             grad_averaging=bool(group["grad_averaging"]),
             use_nvlamb=bool(self.use_nvlamb),
         )
+        self._note_written(parameters)
 
 
 def start_moments(optimizer: FusedOptimizer, parameters: Sequence[Tensor]) -> None:

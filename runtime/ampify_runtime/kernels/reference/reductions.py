@@ -36,7 +36,7 @@ def grad_stats(grads: Sequence[Tensor]) -> GradStats:
 def _norms(tensors: Sequence[Tensor]) -> Tensor:
     # Squares of float16 overflow beyond 256, so the sum's type is asked for.
     wide = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
-    return torch.stack(torch._foreach_norm([tensor.detach() for tensor in tensors], 2, wide))
+    return torch.stack([torch.linalg.vector_norm(tensor.detach(), dtype=wide) for tensor in tensors])
 
 
 def _require_some(name: str, tensors: Sequence[Tensor]) -> None:
