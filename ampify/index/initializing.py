@@ -86,29 +86,45 @@ class Initializing:
     ) -> list[tuple[Initialize, Spot]]:
         """A place for each of several choices of which a run makes one (one of several classes, say); none if there is
         no choice, or no place for some."""
+        choices = self.choices(optimizers)
+        placed: list[tuple[Initialize, Spot]] = []
+        for choice in choices if len(choices) > 1 else ():
+            ours = frozenset(m for o in choice for m in self.trained(o)) or models
+            fed = [e for e in running if choice & e.feeds.keys()]
+            found = self.placing.place(self.ingredients(choice, ours, fed, related))
+            if found is None:
+                return []
+            placed.append(found)
+        return placed
+
+    def choices(self, optimizers: frozenset[Value]) -> list[frozenset[Value]]:
+        """Optimizers put together unless one run cannot build both."""
+        ordered = sorted(optimizers, key=lambda optimizer: optimizer.number)
         groups = Groups()
-        for one, other in combinations(sorted(optimizers, key=lambda o: o.number), 2):
+        for one, other in combinations(ordered, 2):
             builds = ((a, b) for a in self.trace.builds.get(one, ()) for b in self.trace.builds.get(other, ()))
             if not all(apart(a, b, self.flow) for a, b in builds):
                 groups.merge([one, other])
-        choices: dict[Hashable, set[Value]] = {}
-        for optimizer in sorted(optimizers, key=lambda o: o.number):
-            choices.setdefault(groups.find(optimizer), set()).add(optimizer)
-        placed = []
-        for choice in map(frozenset, choices.values()) if len(choices) > 1 else ():
-            ours = frozenset(m for o in choice for m in self.trained(o)) or models
-            fed = [e for e in running if choice & e.feeds.keys()]
-            placed.append(self.placing.place(self.ingredients(choice, ours, fed, related)))
-        return [place for place in placed if place] if all(placed) else []
+        found: dict[Hashable, set[Value]] = {}
+        for optimizer in ordered:
+            found.setdefault(groups.find(optimizer), set()).add(optimizer)
+        return [frozenset(members) for members in found.values()]
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
         for optimizer in sorted(optimizers, key=lambda value: value.number):
             fed = [e for e in running if optimizer in e.feeds]
             builds = [b for b in self.trace.builds.get(optimizer, ()) if any(b.root == e.root for e in fed)]
-            if fed and builds and min(b.number for b in builds) > min(e.number for e in fed):
+            last = [max(n for n in self.rounds(e) if n < e.feeds[optimizer].number) for e in fed]
+            if builds and fed and min(b.number for b in builds) > min(last):
                 return builds[0]
         return None
+
+    def rounds(self, backward: Event) -> list[int]:
+        """The numbers of all rounds of a backward in one run: what is fed is fed by the first of them."""
+        key = (backward.kind, backward.anchor, backward.frame, backward.root)
+        rounds = [e.number for e in self.trace.events if (e.kind, e.anchor, e.frame, e.root) == key]
+        return [*rounds, backward.number]
 
     def holds_tensors(self, optimizer: Value) -> bool:
         """Whether an optimizer was given values, and all of them known to be something else than parameters."""

@@ -315,8 +315,15 @@ class Trace:
         if event.kind == "step":
             for optimizer in event.values:
                 for backward in state.live_for(optimizer):
+                    if self.early(backward.feeds.get(optimizer, event), optimizer):
+                        backward.feeds[optimizer] = event
                     backward.feeds.setdefault(optimizer, event)
         return state
+
+    def early(self, step: Event, optimizer: Value) -> bool:
+        """Whether a step comes before its run builds an optimizer: it steps what the name means by then."""
+        built = [build.number for build in self.builds.get(optimizer, ()) if build.root == step.root]
+        return bool(built) and min(built) > step.number
 
     def scaled_name(self, event: Event) -> str | None:
         """The name of the scaled loss a backward runs on, if it does."""
