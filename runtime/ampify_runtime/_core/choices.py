@@ -20,6 +20,8 @@ class Choices:
     output_dtype: torch.dtype | None = None
     keeps_norms: bool | None = None
     has_masters: bool | None = None
+    # Whether the level is to cast weights, if it does: a model may come with some of them reduced by hand.
+    casts_weights: bool = True
 
 
 def settle_choices(
@@ -32,15 +34,16 @@ def settle_choices(
 ) -> Choices:
     """The choices, as text or not, that go with the opt level `name`. Raises ValueError for contradictions."""
     level = LEVELS[name]
-    # apex took False for None here.
-    model_dtype = read_dtype("cast_model_type", None if cast_model_type is False else cast_model_type)
+    casts_weights = cast_model_type is not False and cast_model_type != "False"
+    model_dtype = read_dtype("cast_model_type", cast_model_type if casts_weights else None)
     _check_model_dtype(name, level, model_dtype)
     _check_patching(name, level, read_optional_bool("patch_torch_functions", patch_torch_functions))
     keeps_norms = read_optional_bool("keep_batchnorm_fp32", keep_batchnorm_fp32)
     has_masters = read_optional_bool("master_weights", master_weights)
     if level.cast_dtype is not None:
         _tell_of_no_effect(name, keeps_norms, has_masters)
-    return Choices(model_dtype, read_dtype("cast_model_outputs", cast_model_outputs), keeps_norms, has_masters)
+    output_dtype = read_dtype("cast_model_outputs", cast_model_outputs)
+    return Choices(model_dtype, output_dtype, keeps_norms, has_masters, casts_weights)
 
 
 def _check_model_dtype(name: str, level: Level, dtype: torch.dtype | None) -> None:

@@ -16,6 +16,7 @@ from .gradients import parameters_of
 from .links import drop_originals
 from .model_casts import cast_model, cast_outputs, refuse_uncastable, uncast_model
 from .notices import warn, warn_once
+from .permissions import permissions
 from .policy import Policy, Request, resolve_policy
 from .scalers import is_initialized, provide_scalers
 from .step_hooks import hook_steps
@@ -98,7 +99,8 @@ def _refuse_unscalable(optimizers: list[Optimizer], policy: Policy) -> None:
                 'use opt_level="O4", which needs no loss scaling, or "O0"'
             )
         # O2 and O3 take them as they are.
-        if policy.model_dtype is None and any(p.dtype is torch.float16 for p in parameters_of(optimizer)):
+        takes = policy.model_dtype is not None or policy.has_masters or permissions.reduced_parameters
+        if not takes and any(p.dtype is torch.float16 for p in parameters_of(optimizer)):
             raise ValueError(
                 f"amp.initialize: {name} has float16 parameters, whose gradients cannot be unscaled; opt level "
                 f"{policy.opt_level} casts by itself: remove the script's own .half() calls"

@@ -100,7 +100,8 @@ def resolve_policy(request: Request, device_type: str) -> Policy:
     if loss_scale is None:
         loss_scale = 1.0 if dtype is torch.bfloat16 else level.loss_scale
     acts = request.enabled and inert_because is None
-    model_dtype = dtype if acts and level.model_dtype else None
+    reduces = acts and level.model_dtype is not None
+    model_dtype = dtype if reduces and choices.casts_weights else None
     return Policy(
         opt_level=name,
         device_type=device_type,
@@ -108,7 +109,7 @@ def resolve_policy(request: Request, device_type: str) -> Policy:
         model_dtype=model_dtype,
         output_dtype=(choices.output_dtype or (torch.float32 if model_dtype else None)) if request.enabled else None,
         keeps_norms=level.keeps_norms if choices.keeps_norms is None else choices.keeps_norms,
-        has_masters=model_dtype is not None and _first(choices.has_masters, level.has_masters),
+        has_masters=reduces and _first(choices.has_masters, level.has_masters),
         scaling=_scaling(loss_scale, request.min_loss_scale, request.max_loss_scale),
         dormant=not acts,
         verbosity=request.verbosity,

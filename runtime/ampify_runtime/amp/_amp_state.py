@@ -9,6 +9,7 @@ import torch
 from .._core import enrolment, scalers
 from .._core.gradients import parameters_of
 from .._core.notices import report, warn
+from .._core.permissions import permissions
 from .._core.policy import Policy
 from .._core.scaler import LossScaler
 from .handle import AmpHandle
@@ -76,12 +77,20 @@ class _Options:
 
 
 class AmpState:
-    """What `amp._amp_state` shows. Flags that apex read are accepted, and have nothing to do here."""
+    """What `amp._amp_state` shows. `hard_override` and `verbosity` are for the functions of this module alone."""
 
     def __init__(self) -> None:
         self.hard_override = False
-        self.allow_incoming_model_not_fp32 = False
         self.verbosity = 1
+
+    @property
+    def allow_incoming_model_not_fp32(self) -> bool:
+        """Whether `amp.initialize` takes float16 parameters at a level that casts by itself; may be set."""
+        return permissions.reduced_parameters
+
+    @allow_incoming_model_not_fp32.setter
+    def allow_incoming_model_not_fp32(self, value: bool) -> None:
+        permissions.reduced_parameters = bool(value)
 
     @property
     def handle(self) -> AmpHandle:
