@@ -65,6 +65,11 @@ OPTIONS = {
     "O0": ["--opt-level", "O0"],
     "O1": ["--opt-level", "O1"],
     "O1, static scale as text": ["--opt-level", "O1", "--loss-scale", "128.0"],
+    "O2": ["--opt-level", "O2", "--loss-scale", "dynamic"],
+    "O2, norms too": ["--opt-level", "O2", "--keep-batchnorm-fp32", "False"],
+    "O3, norms in fp32": ["--opt-level", "O3", "--keep-batchnorm-fp32", "True", "--loss-scale", "128.0"],
+    "O4": ["--opt-level", "O4"],
+    "O5": ["--opt-level", "O5"],
 }
 
 
@@ -82,12 +87,13 @@ def test_dcgan_style(tmp_path: Path) -> None:
     assert_learns(lines)
 
 
-def test_distributed_style(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["O1", "O2"])
+def test_distributed_style(level: str, tmp_path: Path) -> None:
     """Under torch's launcher, in processes of their own."""
     launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1"]
     script = migrated("distributed_style", tmp_path)
     done = subprocess.run(
-        [sys.executable, *launch, f"--master_port={free_port()}", str(script)],
+        [sys.executable, *launch, f"--master_port={free_port()}", str(script), "--opt-level", level],
         env=os.environ | {"AMPIFY_DTYPE": "float16", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

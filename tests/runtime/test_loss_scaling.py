@@ -98,8 +98,8 @@ def two_heads() -> tuple[nn.Module, nn.Module, nn.Module]:
     return nn.Linear(8, 8), nn.Linear(8, 3), nn.Linear(8, 3)
 
 
-def test_two_optimizers_of_one_loss_follow_grad_scaler(float16: torch.dtype) -> None:
-    """One loss, two optimizers, one scale: the optimizer without overflow steps, the scale moves once."""
+def test_two_optimizers_of_one_loss_skip_together(float16: torch.dtype) -> None:
+    """One loss, two optimizers, one scale: both skip where either overflows, as apex's did; the scale moves once."""
 
     def run(ours: bool) -> list[torch.Tensor]:
         trunk, left, right = two_heads()
@@ -129,6 +129,10 @@ def test_two_optimizers_of_one_loss_follow_grad_scaler(float16: torch.dtype) -> 
                         right(hidden.detach()), target
                     )
                 scaler.scale(loss).backward()
+                if not torch.isfinite(loss):
+                    # GradScaler would step it: its own gradients are finite.
+                    for parameter in right.parameters():
+                        parameter.grad.fill_(float("inf"))
                 scaler.step(first)
                 scaler.step(second)
                 scaler.update()

@@ -292,3 +292,32 @@ class TestInternalState:
         with pytest.raises(RuntimeError, match="wrong"):
             warn_or_err("wrong")
         assert not hasattr(_amp_state, "opt_properties")
+
+    def test_float16_parameters_at_o1_by_permission(self, float16: torch.dtype) -> None:
+        model = make_mlp()
+        model[2].half()
+        optimizer = start(model)
+        with pytest.raises(ValueError, match="SGD has float16 parameters"):
+            amp.initialize(model, optimizer)
+        amp._amp_state.allow_incoming_model_not_fp32 = True
+        try:
+            amp.initialize(model, optimizer)
+        finally:
+            amp._amp_state.allow_incoming_model_not_fp32 = False
+        with amp.scale_loss(loss_of(model), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        before = weights_of(model)
+        optimizer.step()
+        after = weights_of(model)
+        assert [tensor.dtype for tensor in after] == [torch.float32] * 2 + [float16] * 2
+        assert not torch.equal(after[2], before[2])
+
+
+def test_a_model_s_own_types_with_masters(float16: torch.dtype) -> None:
+    """`cast_model_type=False`: what is reduced by hand has masters at O2, and nothing else is cast."""
+    model = make_mlp()
+    model[2].half()
+    optimizer = start(model)
+    amp.initialize(model, optimizer, opt_level="O2", cast_model_type=False)
+    assert [tensor.dtype for tensor in weights_of(model)] == [torch.float32] * 2 + [float16] * 2
+    assert {tensor.dtype for tensor in amp.master_params(optimizer)} == {torch.float32}

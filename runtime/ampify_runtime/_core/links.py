@@ -25,6 +25,8 @@ class Link:
     grad: weakref.ref[torch.Tensor] | None = None
     grad_version: int = 0
     master_grad_version: int = 0
+    # Whether the model parameter has had its value from the master.
+    published: bool = False
 
 
 Pair = tuple[torch.Tensor, Link]
@@ -105,7 +107,12 @@ def absorb(parameter: torch.Tensor, link: Link) -> None:
     with torch.no_grad():
         master = link.master
         model = parameter.to(master.device)
-        master.copy_(torch.where(model == master.to(model.dtype), master, model.float()))
+        # What is written before the first step is a broadcast from one process, as likely as not. The others have no
+        # more than was sent, and its own masters are not to be another's.
+        keeps = torch.zeros_like(model, dtype=torch.bool)
+        if link.published or not _trains_with_others():
+            keeps = model == master.to(model.dtype)
+        master.copy_(torch.where(keeps, master, model.float()))
     mark_equal(parameter, link)
 
 
@@ -113,3 +120,8 @@ def mark_equal(parameter: torch.Tensor, link: Link) -> None:
     """A model parameter and its master are the same as they are now."""
     link.model_version = parameter._version
     link.master_version = link.master._version
+
+
+def _trains_with_others() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1

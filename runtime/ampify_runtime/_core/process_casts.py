@@ -16,7 +16,7 @@ from .notices import warn, warn_once
 from .policy import Request, resolve_policy
 from .scalers import provide_scalers
 from .trainers import optimizers_in
-from .unscaling import sharing_parameters_with, unscale
+from .unscaling import refresh_masters, sharing_parameters_with, unscale
 
 
 @dataclass(slots=True)
@@ -105,6 +105,7 @@ def unscale_now(optimizers: list[Optimizer]) -> None:
                 f"amp.unscale: this {type(optimizer).__name__} is not known; give it to amp.init_trainer or "
                 "amp.initialize first"
             )
+        refresh_masters(optimizer, enrolment)
         if enrolment.scaled_by is None:
             continue
         shared = sharing_parameters_with(optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -109,11 +110,24 @@ def _mark_in_block(everyone: list[Enrolled], is_open: bool) -> None:
 
 def _close(block: _Block, kept: set[Enrolment], delay_overflow_check: bool) -> None:
     unscale((optimizer, enrolment) for optimizer, enrolment in of_this_thread() if enrolment not in kept)
+    news = []
     for enrolment, before in block.overflowed_before.items():
         if delay_overflow_check or enrolment.scaled_by is not None:
             enrolment.found_inf = None
         elif enrolment.found_inf is not None:
-            block.scaler.note(_new(enrolment.found_inf, before))
+            news.append(_new(enrolment.found_inf, before))
+            block.scaler.note(news[-1])
+    if len(news) > 1:
+        _share(block, news)
+
+
+def _share(block: _Block, news: list[torch.Tensor]) -> None:
+    """All optimizers of a loss that overflowed skip: to step some would train them against what the others are not."""
+    joint = functools.reduce(torch.maximum, (new.to(news[0].device, non_blocking=True) for new in news))
+    for enrolment in block.overflowed_before:
+        found_inf = enrolment.found_inf
+        if found_inf is not None:
+            enrolment.found_inf = torch.maximum(found_inf, joint.to(found_inf.device, non_blocking=True))
 
 
 def _new(found_inf: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.nn.functional import all_reduce
 from torch.nn import functional
 
 _BatchNorm = nn.modules.batchnorm._BatchNorm
@@ -99,8 +98,25 @@ def _statistics(x: torch.Tensor, group: Any) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _total(values: torch.Tensor, group: Any) -> torch.Tensor:
-    total: torch.Tensor = all_reduce(values, group=group)  # type: ignore[no-untyped-call]
+    total: torch.Tensor = _Sum.apply(values, group)  # type: ignore[no-untyped-call]
     return total
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of a tensor over processes; as each has a part in all of their results, so with the gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.group = group
+        total = values.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        total = grads[0].clone()
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
 
 
 def convert_syncbn_model(module: nn.Module, process_group: Any = None, channel_last: bool = False) -> nn.Module:

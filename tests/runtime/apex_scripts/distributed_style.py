@@ -42,4 +42,5 @@ Reducer([mean]).reduce()
 print("same on all ranks", torch.equal(mean, sums))
 if torch.distributed.get_rank() == 0:
     print("loss", losses[0], losses[-1])
+torch.distributed.barrier()
 torch.distributed.destroy_process_group()
