@@ -17,8 +17,8 @@ from torch import Tensor
 from tests.kernels.emulation import BACKWARD, FORWARD, SHUFFLED, Emulated, emulated
 from tests.kernels.updates import TYPES, UPDATES, Trained, Types, Update, in_float64, kernels
 
-# None, one, below a vector, a vector, odd around one block's first round; then several blocks a tensor.
-SMALL = (1, 0, 7, 8, 2049, 1031)
+# One, none, below a vector, a vector, one more than a round of vectors, past the first of a round of singles.
+SMALL = (1, 0, 7, 8, 2049, 300)
 LARGE = (16389, 3, 40007)
 # Elements by which gradient, parameter, state and model miss an aligned address.
 SHIFTS = {"aligned": (0, 0, 0, 0), "all-off": (1, 1, 1, 1), "grad-off": (3, 0, 0, 0), "model-off": (0, 0, 0, 1)}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "launch.h"
@@ -94,14 +95,22 @@ void prepare(Fiber& fiber) {
   makecontext(&fiber.context, run_threads, 0);
 }
 
-std::vector<unsigned> order_of(unsigned threads, unsigned order) {
-  std::vector<unsigned> result(threads);
-  for (unsigned t = 0; t < threads; ++t) result[t] = order == kBackward ? threads - 1 - t : t;
-  if (order < kShuffled) return result;
-  for (unsigned t = threads - 1, seed = order; t; --t) {
+std::vector<unsigned> permutation(unsigned count, unsigned order, unsigned seed) {
+  std::vector<unsigned> result(count);
+  for (unsigned i = 0; i < count; ++i) result[i] = order == kBackward ? count - 1 - i : i;
+  for (unsigned i = count - 1; order >= kShuffled && i; --i) {
     seed = seed * 1664525u + 1013904223u;
-    std::swap(result[t], result[(seed >> 8) % (t + 1)]);
+    std::swap(result[i], result[(seed >> 8) % (i + 1)]);
   }
+  return result;
+}
+
+// Warps in some order, and the threads of each in some order.
+std::vector<unsigned> order_of(unsigned threads, unsigned order) {
+  std::vector<unsigned> result;
+  for (unsigned warp : permutation((threads + kWarp - 1) / kWarp, order, order))
+    for (unsigned lane : permutation(kWarp, order, order + warp))
+      if (warp * kWarp + lane < threads) result.push_back(warp * kWarp + lane);
   return result;
 }
 
@@ -109,6 +118,18 @@ std::vector<unsigned> order_of(unsigned threads, unsigned order) {
 bool abandon() {
   for (Fiber* fiber : fibers) prepare(*fiber);
   return false;
+}
+
+// Until none gets any further: so one warp leaves the others far behind, and shows what nobody waits for.
+bool run_warp(const unsigned* thread, const unsigned* end) {
+  bool any_progress = false;
+  do {
+    progress = false;
+    for (const unsigned* t = thread; t < end; ++t)
+      if (!fibers[*t]->done && !fault) resume(*t);
+    any_progress |= progress;
+  } while (progress && !fault);
+  return any_progress;
 }
 
 bool run_block(const std::vector<unsigned>& order) {
@@ -125,10 +146,12 @@ bool run_block(const std::vector<unsigned>& order) {
     ++of_warp[t / kWarp].running;
   }
   while (running) {
-    progress = false;
-    for (unsigned t : order)
-      if (!fibers[t]->done && !fault) resume(t);
-    if (!progress && !fault) fault = "a barrier that not every running thread reaches";
+    bool any_progress = false;
+    for (size_t first = 0; first < order.size(); first += kWarp) {
+      const size_t end = std::min(first + kWarp, order.size());
+      any_progress |= run_warp(&order[first], &order[end - 1] + 1);
+    }
+    if (!any_progress && !fault) fault = "a barrier that not every running thread reaches";
     if (fault) return abandon();
   }
   return true;
