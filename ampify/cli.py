@@ -150,9 +150,9 @@ def main() -> None:
 @click.option("--ignore", metavar="CODES", multiple=True, help="Do not heed these rules.")
 @click.option(
     "--format",
-    metavar="text|json|github|sarif|markdown",
+    metavar="FORMAT",
     shell_complete=choosing("format"),
-    help="The format of what is printed.  [default: text]",
+    help="What is printed: text, json, github, sarif or markdown.  [default: text]",
 )
 @click.option(
     "--report",

@@ -54,6 +54,7 @@ def test_what_a_reviewer_needs_in_order(tmp_path: Path) -> None:
     assert "| [`train.py`](https://github.com/acme/models/blob/abc123/train.py#L1) | +6 -3 |" in text
     assert "resume from one that was saved before the migration" in text
     assert "AMPIFY_OPT_LEVEL=O0 python train.py\n" in text
+    assert "ampify verify train.py\n" in text
     assert "ampify undo\n" in text
 
 
@@ -86,6 +87,7 @@ def test_a_run_that_wrote_says_so(tmp_path: Path) -> None:
     text = markdown_report(replace(report_of(tmp_path, MIXED), wrote=True), BASE)
     assert "1 file changed" in text
     assert "## What was done, and why" in text
+    assert "ampify verify --base HEAD train.py\n" in text
 
 
 def test_a_copied_runtime_is_one_row(tmp_path: Path) -> None:

@@ -47,8 +47,16 @@ def verifying(report: Report) -> tuple[str, ...]:
     scripts = scripts_of(report)
     if not scripts:
         return ()
-    comparisons = [f"AMPIFY_OPT_LEVEL=O0 python {script}" for script in scripts[:3]]
-    return (f"ampify --check {' '.join(scripts) if len(scripts) <= 3 else '.'}", *comparisons)
+    # What is written already is compared with what it was.
+    base = "--base HEAD " if report.wrote else ""
+    note = " (once this is committed, name the commit before it)" if base else ""
+    return (
+        f"ampify --check {' '.join(scripts) if len(scripts) <= 3 else '.'}",
+        f"# Trains before and after, and compares{note}:",
+        *(f"ampify verify {base}{script}" for script in scripts[:3]),
+        "# At O0 it prints what it printed before:",
+        *(f"AMPIFY_OPT_LEVEL=O0 python {script}" for script in scripts[:3]),
+    )
 
 
 def undoing(report: Report) -> tuple[str, ...]:
