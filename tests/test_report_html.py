@@ -460,6 +460,10 @@ def test_the_filter(browser: Browser, address: str) -> None:
     assert len(shown(page, "[data-code]")) == everything
     page.get_by_role("combobox", name="Rule").select_option("AMP401")
     assert set(shown(page, "[data-code]")) == {"AMP401"}
+    # A section of which nothing is left goes, and comes back for a link to it.
+    assert page.locator("#person").is_hidden()
+    page.get_by_role("link", name="For a person").press("Enter")
+    page.locator("#person").wait_for(state="visible")
     page.get_by_role("combobox", name="Rule").select_option("")
     assert len(shown(page, "[data-code]")) == everything
 

@@ -47,7 +47,7 @@ def files_section(views: Views) -> str:
         return ""
     files = [_file(view, views, opened=len(views.files) <= _OPEN) for view in views.files.values()]
     head = element("h2", "Files ", element("span", str(len(files)), class_="count"))
-    return element("section", head, *files, id="files", aria_label="Files")
+    return element("section", head, *files, id="files", aria_label="Files", data_group=True)
 
 
 def _file(view: FileView, views: Views, *, opened: bool) -> str:

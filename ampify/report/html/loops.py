@@ -42,7 +42,7 @@ def loops_section(report: Report, views: Views, excerpts: Excerpts) -> str:
     if not cards:
         return ""
     head = element("h2", "Training loops ", element("span", str(len(loops)), class_="count"))
-    return element("section", head, *cards, id="loops", aria_label="Training loops")
+    return element("section", head, *cards, id="loops", aria_label="Training loops", data_group=True)
 
 
 def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], views: Views, excerpts: Excerpts) -> str:

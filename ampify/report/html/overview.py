@@ -49,7 +49,7 @@ def overview(report: Report, views: Views) -> str:
     return element(
         "section",
         element("h1", headline(report)),
-        element("p", f"Every place that matters was found and ends in one of four states.{said}", class_="lead"),
+        element("p", f"Every site that was found ends in one of four states.{said}", class_="lead"),
         element("dl", *(_figure(*figure) for figure in figures), class_="figures"),
         _bar(report),
         id="overview",
@@ -96,7 +96,14 @@ def person_section(report: Report, views: Views) -> str:
     cards = [note_card(note, views, listed=True) for note in notes]
     cards += [_silenced_card(loop, views) for loop in silenced]
     head = element("h2", "For a person ", element("span", str(len(cards)), class_="count"))
-    return element("section", head, element("ul", *cards, class_="cards"), id="person", aria_label="For a person")
+    return element(
+        "section",
+        head,
+        element("ul", *cards, class_="cards"),
+        id="person",
+        aria_label="For a person",
+        data_group=True,
+    )
 
 
 def _left_to_a_person(report: Report, views: Views) -> int:

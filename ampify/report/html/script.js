@@ -33,10 +33,9 @@
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    const file = target.closest("details");
-    if (file) {
-      file.hidden = false;
-      file.open = true;
+    for (let around = target; around; around = around.parentElement) {
+      if ("group" in around.dataset) around.hidden = false;
+      if (around.matches("details")) around.open = true;
     }
     target.scrollIntoView({ block: target.matches(".line") ? "center" : "start" });
   };
