@@ -13,7 +13,10 @@ _TAKES_NUMBERS = frozenset({"add", "sub", "mul", "div", "rsub"})
 Kernel = Callable[..., Any]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
-_KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+_KEYS = {
+    "cpu": torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU),
+    "cuda": torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA),
+}
 REDUCED = (torch.float16, torch.bfloat16)
 _CAST = (*REDUCED, torch.float32)
 
@@ -75,15 +78,21 @@ def _caster(dtype: torch.dtype, device_type: str) -> Change:
     return change
 
 
+def _call(operator: Any, change: Change, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    # Small operators are called often: no pass over keywords that are not there.
+    changed = [change(value) if isinstance(value, torch.Tensor) else map_tensors(change, value) for value in args]
+    return operator(*changed, **map_tensors(change, kwargs)) if kwargs else operator(*changed)
+
+
 def _without_autocast(device_type: str) -> torch._C._ExcludeDispatchKeyGuard:
-    return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEYS[device_type]))
+    return torch._C._ExcludeDispatchKeyGuard(_KEYS[device_type])
 
 
 def _allow(operator: Any, device_type: str) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         change = _caster(torch.get_autocast_dtype(device_type), device_type)
         with _without_autocast(device_type):
-            return operator(*map_tensors(change, args), **map_tensors(change, kwargs))
+            return _call(operator, change, args, kwargs)
 
     return kernel
 
@@ -93,13 +102,14 @@ def _deny(operator: Any, device_type: str) -> Kernel:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with _without_autocast(device_type):
-            return operator(*map_tensors(change, args), **map_tensors(change, kwargs))
+            return _call(operator, change, args, kwargs)
 
     return kernel
 
 
 def _promote(operator: Any, device_type: str) -> Kernel:
     change = _caster(torch.float32, device_type)
+    lists = any("List[Tensor]" in str(argument.type) for argument in operator._schema.arguments)
     tensors = {place for place, argument in enumerate(operator._schema.arguments) if str(argument.type) == "Tensor"}
     takes_numbers = operator._schema.name.removeprefix("aten::") in _TAKES_NUMBERS
 
@@ -107,9 +117,11 @@ def _promote(operator: Any, device_type: str) -> Kernel:
         with _without_autocast(device_type):
             if not takes_numbers:
                 args = tuple(_as_tensor(value) if place in tensors else value for place, value in enumerate(args))
+            if len({value.dtype for value in args if isinstance(value, torch.Tensor)}) == 1 and not lists:
+                return operator(*args, **kwargs)
             if widest(tensors_in(args, kwargs)) is None:
                 return operator(*args, **kwargs)
-            return operator(*map_tensors(change, args), **map_tensors(change, kwargs))
+            return _call(operator, change, args, kwargs)
 
     return kernel
 
@@ -135,7 +147,7 @@ def _match_self(operator: Any, device_type: str) -> Kernel:
         with _without_autocast(device_type):
             if first.dtype not in _CAST:
                 return operator(first, *args, **kwargs)
-            return operator(first, *map_tensors(change, args), **map_tensors(change, kwargs))
+            return _call(operator, change, (first, *args), kwargs)
 
     return kernel
 

@@ -109,10 +109,8 @@ def absorb(parameter: torch.Tensor, link: Link) -> None:
         model = parameter.to(master.device)
         # What is written before the first step is a broadcast from one process, as likely as not. The others have no
         # more than was sent, and its own masters are not to be another's.
-        keeps = torch.zeros_like(model, dtype=torch.bool)
-        if link.published or not _trains_with_others():
-            keeps = model == master.to(model.dtype)
-        master.copy_(torch.where(keeps, master, model.float()))
+        is_sent = parameter._version != link.model_version and not link.published and _trains_with_others()
+        master.copy_(model.float() if is_sent else torch.where(model == master.to(model.dtype), master, model.float()))
     mark_equal(parameter, link)
 
 

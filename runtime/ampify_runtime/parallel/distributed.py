@@ -122,7 +122,8 @@ class Reducer:
         self.grads: list[torch.Tensor] = []
         if isinstance(module_or_grads_list, nn.Module):
             self.module = module_or_grads_list
-            _communicate([parameter.data for parameter in self.module.parameters()], _broadcast)
+            # Not `.data`, whose changes nobody sees: there may be masters to follow.
+            _communicate([parameter.detach() for parameter in self.module.parameters()], _broadcast)
         else:
             self.grads = _tensors_in(module_or_grads_list)
 
@@ -130,7 +131,7 @@ class Reducer:
         """Average, in place. Every process has to call it, with gradients of the same shapes."""
         grads = self.grads
         if self.module is not None:
-            grads = [parameter.grad.data for parameter in self.module.parameters() if parameter.grad is not None]
+            grads = [parameter.grad.detach() for parameter in self.module.parameters() if parameter.grad is not None]
         _communicate(grads, _average)
 
 
