@@ -62,7 +62,7 @@ def sums_by_hand(optimizer: Optimizer, enrolment: Enrolment) -> bool:
 def _groups_of(optimizer: Optimizer, enrolment: Enrolment) -> list[Any]:
     """The groups of processes that step the same parameters as `optimizer`, of more than one process."""
     first = next(parameters_of(optimizer), None)
-    mesh = getattr(first, "device_mesh", None)
+    mesh = None if type(first) is nn.Parameter else getattr(first, "device_mesh", None)
     if mesh is not None:
         return [group for group in mesh.get_all_groups() if group.size() > 1]
     if not _wraps:

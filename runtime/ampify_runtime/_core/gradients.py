@@ -16,8 +16,13 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """The gradients that there are; of a sparse one, its values; of a sharded one, this process's shard."""
-    grads = (parameter.grad for parameter in parameters_of(optimizer))
-    return [_dense(grad) for grad in grads if grad is not None]
+    grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    # Most are plain: no call for those.
+    return [
+        grad if type(grad) is torch.Tensor and not grad.is_sparse else _dense(grad)
+        for grad in grads
+        if grad is not None
+    ]
 
 
 def _dense(grad: torch.Tensor) -> torch.Tensor:

@@ -84,8 +84,8 @@ def _refuse_sharded(models: list[nn.Module]) -> None:
     """By name: to import what shards costs more than all the rest, and few scripts have it."""
     if any(type(module).__name__ == "FullyShardedDataParallel" for model in models for module in model.modules()):
         raise ValueError(
-            "amp.initialize: the model is in FullyShardedDataParallel, whose processes see only their own overflows and "
-            "would not skip together; shard it with torch.distributed.fsdp.fully_shard instead, or use "
+            "amp.initialize: the model is in FullyShardedDataParallel, whose processes see only their own overflows "
+            "and would not skip together; shard it with torch.distributed.fsdp.fully_shard instead, or use "
             'opt_level="O4", which scales nothing'
         )
 

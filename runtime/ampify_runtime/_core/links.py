@@ -80,8 +80,7 @@ def publish(pairs: Iterable[Pair]) -> None:
     if not pairs:
         return
     with torch.no_grad():
-        # As plain tensors: torch's fast path takes no parameters that require gradients.
-        torch._foreach_copy_([p.detach() for p, _ in pairs], [link.master.detach() for _, link in pairs])
+        torch._foreach_copy_([p for p, _ in pairs], [link.master for _, link in pairs])
     for parameter, link in pairs:
         mark_equal(parameter, link)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
+from operator import is_
 
 import torch
 from torch.optim import Optimizer
@@ -18,6 +19,8 @@ class Masters:
 
     pairs: list[Pair] = field(default_factory=list)
     ids: set[int] = field(default_factory=set)
+    # What was in the groups' lists when they were last looked through.
+    known: dict[int, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     # What the model's gradients are multiplied by at the moment; None: by nothing.
     scaled_by: torch.Tensor | None = None
     # Whether the masters' gradients were made, and are the model's unless those changed since.
@@ -31,9 +34,14 @@ class Masters:
         """Put masters in the place of all reduced parameters in the groups, also of those that came later."""
         for group in optimizer.param_groups:
             params = group["params"]
+            # Twice a step, and hardly ever anything new.
+            known = self.known.get(id(params), ())
+            if len(known) == len(params) and all(map(is_, params, known)):
+                continue
             for index, parameter in enumerate(params):
                 if parameter.dtype in REDUCED and id(parameter) not in self.ids:
                     params[index] = self._master_of(parameter, optimizer)
+            self.known[id(params)] = tuple(params)
 
     def _master_of(self, parameter: torch.Tensor, optimizer: Optimizer) -> torch.Tensor:
         link = make_link(parameter)

@@ -57,7 +57,7 @@ def unscale(optimizers: Iterable[Enrolled]) -> None:
         masters = enrolment.masters
         borrowed = [] if masters is None or masters.gathered else masters.model_gradients()
         grads = gradients_of(optimizer) if masters is None or masters.gathered else masters.own_gradients(optimizer)
-        shared = [grad for grad in grads if id(grad) in seen]
+        shared = [grad for grad in grads if id(grad) in seen] if seen else []
         # In float64, as GradScaler does: the reciprocal of a scale that is no power of two is rounded once.
         found_inf = multiply_and_check(_unseen(grads, seen), _inverse(enrolment.scaled_by))
         enrolment.found_inf = _either(_either(found_inf, multiply_and_check(shared, None)), overflow_in(borrowed))
@@ -112,7 +112,7 @@ def warn_if_edited(enrolment: Enrolment) -> None:
 
 def _unseen(grads: list[torch.Tensor], seen: set[int]) -> list[torch.Tensor]:
     """Those not yet in `seen`, which they join: a parameter of two optimizers is scaled once."""
-    fresh = [grad for grad in grads if id(grad) not in seen]
+    fresh = [grad for grad in grads if id(grad) not in seen] if seen else grads
     seen.update(map(id, fresh))
     return fresh
 
@@ -123,6 +123,8 @@ def read_master_params(optimizer: Optimizer) -> Iterator[torch.Tensor]:
     Inside of a `scale_loss` block they are still to come.
     """
     enrolment = enrolment_of(optimizer)
+    if enrolment is not None and enrolment.masters is not None:
+        enrolment.masters.adopt(optimizer)
     if enrolment is not None and not enrolment.is_in_block:
         refresh_masters(optimizer, enrolment)
     return parameters_of(optimizer)

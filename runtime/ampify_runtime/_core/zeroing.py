@@ -23,7 +23,6 @@ class _ZeroGrad:
         optimizer = self.optimizer()
         if optimizer is None:
             return
-        self.masters.adopt(optimizer)
         type(optimizer).zero_grad(optimizer, set_to_none, **keywords)
         for parameter, _ in self.masters.pairs:
             if parameter.grad is None:
