@@ -15,7 +15,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 INSTALLED := $(VENV)/installed-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports tests coverage bench docs format clean
+.PHONY: help demo test lint types imports tests kernels coverage bench docs format clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -49,6 +49,10 @@ imports: $(INSTALLED)  ## the one-way import rules
 
 tests: $(INSTALLED)  ## pytest
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+kernels: $(INSTALLED)  ## every CUDA kernel for every architecture and layout, no GPU needed; minutes
+	@$(PIP) install -e '.[kernels]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/kernels -m kernels
 
 coverage: $(INSTALLED)  ## the tests again, with branch coverage
 	$(BIN)/coverage erase

@@ -10,6 +10,16 @@ import pytest
 
 from tests.kernels.emulation import FORWARD, Emulated, emulated, gxx
 
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes minutes runs only where it is asked for by its mark."""
+    if "kernels" in config.getoption("markexpr"):
+        return
+    for item in items:
+        if item.get_closest_marker("kernels"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes; `make kernels` runs it"))
+
+
 needs_gxx = "g++ is not installed, so that kernels cannot be emulated"
 
 

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import faulthandler
-import multiprocessing
-import os
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.kernels.forking import CAN_FORK, status_of
 from tests.kernels.mutations import MUTATIONS, Mutation, notices
 
-pytestmark = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(),
-    reason="a bug may take its process along, so that one is forked",
-)
+_UNNOTICED, _NOTICED, _NOT_COMPILED = 0, 1, 3
 
 
-_UNNOTICED, _NOT_COMPILED = 0, 3
-
-
-def _try(folder: Path, mutation: Mutation) -> None:
-    """Exit with what became of the bug; any other status is the bug's own doing."""
-    faulthandler.disable()
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _try(folder: Path, mutation: Mutation) -> int:
     try:
-        noticed = notices(folder, mutation, planted=True)
+        return _NOTICED if notices(folder, mutation, planted=True) else _UNNOTICED
     except ValueError:
-        os._exit(_NOT_COMPILED)
-    os._exit(1 if noticed else _UNNOTICED)
+        return _NOT_COMPILED
 
 
 @pytest.mark.parametrize("check", sorted({each.check.__name__ for each in MUTATIONS}))
@@ -39,10 +26,9 @@ def test_without_a_bug_nothing_is_noticed(check: str, build_folder: Path) -> Non
     assert not notices(build_folder, mutation, planted=False)
 
 
+@pytest.mark.skipif(not CAN_FORK, reason="a bug may take its process along, so that one is forked")
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_bug_is_noticed(mutation: Mutation, build_folder: Path) -> None:
-    process = multiprocessing.get_context("fork").Process(target=_try, args=(build_folder, mutation))
-    process.start()
-    process.join(300)
-    assert process.exitcode is not None, "the check did not end"
-    assert process.exitcode not in (_UNNOTICED, _NOT_COMPILED), mutation.name
+    status = status_of(partial(_try, build_folder, mutation))
+    assert status is not None, "the check did not end"
+    assert status not in (_UNNOTICED, _NOT_COMPILED), mutation.name

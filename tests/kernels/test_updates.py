@@ -131,6 +131,18 @@ def test_every_update(update: Update, mode: dict[str, Any], types: Types, shifts
     _train(update, mode, types, shifts=shifts)
 
 
+@pytest.mark.kernels
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("shifts", SHIFTS.values(), ids=SHIFTS)
+@pytest.mark.parametrize("types", TYPES, ids=_name)
+@pytest.mark.parametrize(("update", "mode"), MODES, ids=_name)
+def test_every_update_in_every_layout(
+    update: Update, mode: dict[str, Any], types: Types, shifts: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    _train(update, mode, types, shifts=shifts, sizes=sizes)
+
+
 @pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize(("update", "mode"), MODES, ids=_name)
 def test_tensors_of_several_blocks(update: Update, mode: dict[str, Any]) -> None:
