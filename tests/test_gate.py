@@ -227,6 +227,12 @@ def test_names_keep_their_meaning(before: str, new: str, says: str | None) -> No
     assert found is None if says is None else says in str(found)
 
 
+def test_a_value_may_get_more_elements_though_its_name_is_deleted_later() -> None:
+    before = "def f(a):\n    s = {'a': a}\n    print(s)\n    del s\n"
+    edit = Script(before).replace("{'a': a}", "{'a': a, 'b': a}")
+    assert gate(before, before.replace("{'a': a}", "{'a': a, 'b': a}"), edit) is None
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="newer syntax")
 def test_type_parameters_are_names_too() -> None:
     before = "def f[T](a: T):\n    x = 1\nclass A[U]:\n    y = U\n"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from ampify.gate.scopes import UPDATE, Meaning, Scope, import_meaning, scopes_of
+from ampify.gate.scopes import DELETION, UPDATE, Meaning, Scope, import_meaning, scopes_of
 from ampify.model.edit import AddImport, Edit, Replace
 
 _NAME: Final = re.compile(r"Name\(id='\w+', ctx=Load\(\)\)")
@@ -53,7 +53,7 @@ def _may_bind(before: Scope, after: Scope, name: str, meaning: Meaning) -> bool:
     """Whether a new binding of `name` leaves what it meant in the scope alone."""
     if meaning == UPDATE:
         return name in before.names()
-    staying = before.meanings(name) & after.meanings(name)
+    staying = (before.meanings(name) & after.meanings(name)) - {DELETION}
     if staying:
         return meaning in staying
     if name in before.names():

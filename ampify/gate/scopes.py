@@ -20,6 +20,8 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # An assignment that reads the name it binds: what the name stands for goes on.
 UPDATE: Final[Meaning] = ("update",)
+# `del name`: the name means nothing new by it.
+DELETION: Final[Meaning] = ("Del",)
 
 
 @dataclass(slots=True, eq=False)

@@ -73,8 +73,7 @@ class Initializing:
         whole = self.placing.place(self.ingredients(missing, ours, running, related))
         placed = [whole] if whole else self.apart(missing, models, running, related)
         if not placed:
-            at = self.first_build(missing, related) or running[0]
-            return at, "" if ours else "the model it trains was not found"
+            return self.no_place(missing, ours, running, related)
         beside = next((e.anchor for e in present), None)
         for place, spot in placed:
             place = replace(place, flag=self.flags.find(spot), beside=beside)
@@ -109,6 +108,20 @@ class Initializing:
         for optimizer in ordered:
             found.setdefault(groups.find(optimizer), set()).add(optimizer)
         return [frozenset(members) for members in found.values()]
+
+    def no_place(
+        self, optimizers: frozenset[Value], models: frozenset[Value], running: list[Event], related: tuple[Event, ...]
+    ) -> tuple[Event, str]:
+        """Where the trouble with a place is, and what it is."""
+        at = self.first_build(optimizers, related) or running[0]
+        if not models:
+            return at, "the model it trains was not found"
+        first = min(e.number for e in running)
+        builds = [b for o in optimizers for b in self.trace.builds.get(o, ()) if b.root == running[0].root]
+        later = min((b for b in builds if b.number > first), key=lambda b: b.number, default=None)
+        if later is not None and len(optimizers) > 1:
+            return later, "another optimizer is made here after the first backward"
+        return at, "no function holds both the model and this optimizer under a name once they are ready"
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""

@@ -38,10 +38,7 @@ from ampify.rules.refusal import refusals
 
 CODE = "AMP102"
 NAME = "no-place-to-initialize"
-MESSAGE = (
-    "no function holds both the model and this optimizer under a name once they are ready, so amp.initialize has "
-    "no place"
-)
+MESSAGE = "amp.initialize has no place"
 HINT = "build both in one function before the loop, or pass the model to where the optimizer is built"
 
 
