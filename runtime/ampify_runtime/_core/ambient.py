@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -72,54 +72,63 @@ def is_banned(device_type: str) -> bool:
     return is_established(device_type) and not _here.pauses and not torch.is_autocast_enabled(device_type)
 
 
-@contextmanager
-def paused() -> Iterator[None]:
+def paused() -> AbstractContextManager[None]:
     """No casts in here, but for the models' own forwards: for backward passes and optimizer steps."""
-    _here.pauses += 1
-    try:
-        with _switched(False):
-            yield
-    finally:
-        _here.pauses = max(0, _here.pauses - 1)
+    return _Off("pauses")
 
 
-@contextmanager
-def banned() -> Iterator[None]:
+def banned() -> AbstractContextManager[None]:
     """No casts in here at all."""
-    _here.bans += 1
-    try:
-        with _switched(False):
-            yield
-    finally:
-        _here.bans = max(0, _here.bans - 1)
+    return _Off("bans")
 
 
 @contextmanager
 def resumed() -> Iterator[None]:
     """Casts as usual in here, though they are paused outside: for closures that a step calls."""
     pauses, _here.pauses = _here.pauses, 0
-    try:
-        with _switched(True):
-            yield
-    finally:
-        _here.pauses = pauses
-
-
-@contextmanager
-def _switched(enabled: bool) -> Iterator[None]:
-    # Not `torch.autocast`: its regions nest, and the models' own must be outermost for their cache to be cleared.
-    before = {
-        device_type: (torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type))
-        for device_type in _here.dtypes
-    }
-    cache = torch.is_autocast_cache_enabled()
-    for device_type, dtype in _here.dtypes.items():
-        _set(device_type, enabled, dtype, cache=False)
+    before = _switch(True)
     try:
         yield
     finally:
-        for device_type, (was_enabled, dtype) in before.items():
-            _set(device_type, was_enabled, dtype, cache)
+        _switch_back(before)
+        _here.pauses = pauses
+
+
+class _Off:
+    """A block in which this thread does not cast, counted under a name of `_Here`; a generator would be slower."""
+
+    __slots__ = ("before", "count")
+
+    def __init__(self, count: str) -> None:
+        self.count = count
+
+    def __enter__(self) -> None:
+        setattr(_here, self.count, getattr(_here, self.count) + 1)
+        self.before = _switch(False)
+
+    def __exit__(self, *_: object) -> None:
+        _switch_back(self.before)
+        setattr(_here, self.count, max(0, getattr(_here, self.count) - 1))
+
+
+_Before = tuple[bool, list[tuple[str, bool, torch.dtype]]]
+
+
+def _switch(enabled: bool) -> _Before:
+    """Cast or not; what to give to `_switch_back`."""
+    # Not `torch.autocast`: its regions nest, and the models' own must be outermost for their cache to be cleared.
+    cache = torch.is_autocast_cache_enabled()
+    before = []
+    for device_type, dtype in _here.dtypes.items():
+        before.append((device_type, torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)))
+        _set(device_type, enabled, dtype, cache=False)
+    return cache, before
+
+
+def _switch_back(before: _Before) -> None:
+    cache, devices = before
+    for device_type, enabled, dtype in devices:
+        _set(device_type, enabled, dtype, cache)
 
 
 def _set(device_type: str, enabled: bool, dtype: torch.dtype, cache: bool) -> None:

@@ -32,19 +32,23 @@ def _dense(grad: torch.Tensor) -> torch.Tensor:
     return grad._values() if grad.is_sparse else grad
 
 
-def multiply(grads: Iterable[torch.Tensor], factor: torch.Tensor) -> None:
+def multiply(grads: list[torch.Tensor], factor: torch.Tensor) -> None:
     """Multiply in place by `factor`, shape []."""
+    if not grads:
+        return
     with torch.no_grad():
         for (device, _), group in _grouped(grads).items():
             torch._foreach_mul_(group, factor.to(device, non_blocking=True))
 
 
-def multiply_and_check(grads: Iterable[torch.Tensor], factor: torch.Tensor | None) -> torch.Tensor | None:
+def multiply_and_check(grads: list[torch.Tensor], factor: torch.Tensor | None) -> torch.Tensor | None:
     """Multiply in place by `factor` (None: leave as they are); 1 if a gradient is not finite, else 0.
 
     The answer is float32 of shape [], on the device of the first gradient; None without gradients. Nothing waits for
     the device.
     """
+    if not grads:
+        return None
     founds = []
     with torch.no_grad():
         for (device, _), group in _grouped(grads).items():
@@ -52,8 +56,6 @@ def multiply_and_check(grads: Iterable[torch.Tensor], factor: torch.Tensor | Non
             by = torch.ones_like(found_inf) if factor is None else factor.to(device, non_blocking=True)
             torch._amp_foreach_non_finite_check_and_unscale_(group, found_inf, by)
             founds.append(found_inf)
-    if not founds:
-        return None
     first = founds[0]
     for found_inf in founds[1:]:
         first = torch.maximum(first, found_inf.to(first.device, non_blocking=True))
