@@ -274,6 +274,19 @@ def test_the_flow_of_a_loop_has_its_parts_in_order_with_the_worst_state() -> Non
     assert (flow.stages[flow.first].title, flow.stages[flow.last].title) == ("backward", "step")
 
 
+def test_a_drawing_names_the_files_of_what_is_elsewhere() -> None:
+    report = report_of_case("base_and_subclass")
+    (loop,) = report.loops
+    entries = [entry for entry in report.ledger if entry.site.loop == loop.id]
+    assert loop.initialize is not None
+    assert loop.initialize[0] != loop.path
+    (across, _) = re.findall("<svg.*?</svg>", drawings(flow_of(loop, entries), lambda place: None), re.DOTALL)
+    name = loop.initialize[0].rpartition("/")[2]
+    assert f">{name}:{loop.initialize[1]} · " in across
+    (backward,) = (entry.site.anchor for entry in entries if entry.site.kind == "backward")
+    assert (f">line {backward.line}<" in across) == (backward.path == loop.path)
+
+
 def test_parts_that_only_some_loops_have() -> None:
     kinds = ["wrap", "backward", "grad_read", "clip", "step"]
     entries = [
@@ -296,7 +309,7 @@ def test_parts_that_only_some_loops_have() -> None:
     ]
     drawn = Document(drawings(flow, lambda place: f"#f0-{place[1]}"))
     assert drawn.text.count("next batch") == 2
-    assert "lines 2, 7, 12 +2" in drawn.text
+    assert "lines 2, 7 +3" in drawn.text
     assert "m, m +3" in drawn.text
     addresses = [a["href"] for a in drawn.of("a")]
     assert addresses == ["#f0-1", "#f0-1", "#f0-2", "#f0-3", "#f0-4", "#f0-5"] * 2
@@ -312,7 +325,7 @@ def browser() -> Iterator[Browser]:
     if found is None:
         pytest.skip("no Chromium on this machine")
     with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield chromium
         chromium.close()
 

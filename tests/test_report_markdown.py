@@ -197,6 +197,7 @@ def test_our_own_backticks_mark_code() -> None:
         ("ssh://git@github.example.org:2222/acme/models.git", "https://github.example.org/acme/models/blob/abc/"),
         ("https://gitlab.com/group/sub/models.git", "https://gitlab.com/group/sub/models/-/blob/abc/"),
         ("https://example.org/models.git", ""),
+        ("https://github.com/acme/a)b.git", "https://github.com/acme/a%29b/blob/abc/"),
         ("/srv/git/models.git", ""),
         ("", ""),
     ],

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from ampify.report.links import Links
 
@@ -37,7 +38,7 @@ def remote_base(remote: str, commit: str) -> str:
         return ""
     kind = {"github": "blob", "gitlab": "-/blob"}
     part = next((kind[word] for word in kind if word in match["host"]), None)
-    return f"https://{match['host']}/{match['name'].lstrip('/')}/{part}/{commit}/" if part else ""
+    return f"https://{match['host']}/{quote(match['name'].lstrip('/'))}/{part}/{commit}/" if part else ""
 
 
 def _workflow_base(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from ampify.report.html.element import element, text
@@ -49,7 +50,7 @@ class _Layout:
         return (along, beside) if self.across else (beside, along)
 
 
-ACROSS: Final = _Layout(across=True, width=142, height=82, gap=26, letters=16)
+ACROSS: Final = _Layout(across=True, width=160, height=82, gap=24, letters=18)
 DOWN: Final = _Layout(across=False, width=258, height=64, gap=24, letters=30)
 
 
@@ -61,7 +62,7 @@ def drawings(flow: Flow, target: Target) -> str:
 def drawn(flow: Flow, layout: _Layout, target: Target) -> str:
     """One drawing. `target` gives the address of a line, None where it is not on the page."""
     width, height = layout.size(len(flow.stages))
-    parts = [_box(stage, index, layout, target) for index, stage in enumerate(flow.stages)]
+    parts = [_box(stage, index, flow.path, layout, target) for index, stage in enumerate(flow.stages)]
     arrows = [_arrow(index, layout) for index in range(len(flow.stages) - 1)]
     return element(
         "svg",
@@ -83,19 +84,25 @@ def _described(flow: Flow) -> str:
     return f"Flow of the loop: {', then '.join(told)}"
 
 
-def _box(stage: Stage, index: int, layout: _Layout, target: Target) -> str:
+def _box(stage: Stage, index: int, home: str, layout: _Layout, target: Target) -> str:
     x, y = layout.corner(index)
     shape = element(
         "rect", x=str(x), y=str(y), width=str(layout.width), height=str(layout.height), rx="7", class_="box"
     )
     title = _words(stage.title, x + 12, y + 20, "stage")
-    label, detail = _lines(stage)
-    lines = [title, _words(shortened(label, layout.letters), x + 12, y + 41, "label")]
+    label, detail = _lines(stage, home)
+    # What a loop has two of stands on two lines where one is too short.
+    split = layout.across and stage.state == "named" and len(label) > layout.letters
+    told = label.split(", ", 1) if split else [label]
+    lines = [
+        title,
+        *(_words(shortened(part, layout.letters), x + 12, y + 41 + 19 * n, "label") for n, part in enumerate(told)),
+    ]
     picture = ""
     if stage.state not in ("named", "absent"):
         picture = _picture(stage.state, x + layout.width - 27, y + 9)
     if layout.across:
-        lines.append(_words(shortened(detail, layout.letters + 3), x + 12, y + 65, "detail"))
+        lines.append(_words(shortened(detail, layout.letters + 5), x + 12, y + 65, "detail"))
     elif detail:
         lines.append(_words(shortened(detail, 24), x + layout.width - 34, y + 20, "detail ending"))
     # With spaces between them, since they are what a link here is called.
@@ -104,11 +111,11 @@ def _box(stage: Stage, index: int, layout: _Layout, target: Target) -> str:
     return element("a", group, href=address) if address else group
 
 
-def _lines(stage: Stage) -> tuple[str, str]:
+def _lines(stage: Stage, home: str) -> tuple[str, str]:
     """What a box says: an expression or the lines, and what became of it."""
     if stage.state == "absent":
         return "none", ""
-    where = _lines_of(stage.places)
+    where = _lines_of(stage.places, home)
     if stage.labels:
         more = f" +{len(stage.labels) - 2}" if len(stage.labels) > 2 else ""
         label = f"{', '.join(stage.labels[:2])}{more}"
@@ -116,12 +123,17 @@ def _lines(stage: Stage) -> tuple[str, str]:
     return where, WORDS[stage.state]
 
 
-def _lines_of(places: Sequence[Place]) -> str:
+def _lines_of(places: Sequence[Place], home: str) -> str:
+    """The lines, by the name of the first one's file where that is not the loop's."""
     if not places:
         return ""
-    numbers = [str(line) for _, line in places]
-    more = f" +{len(numbers) - 3}" if len(numbers) > 3 else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:3])}{more}"
+    path, line = places[0]
+    if path != home:
+        more = f" +{len(places) - 1}" if len(places) > 1 else ""
+        return f"{PurePosixPath(path).name}:{line}{more}"
+    numbers = [str(line) if path == home else f"{PurePosixPath(path).name}:{line}" for path, line in places]
+    more = f" +{len(numbers) - 2}" if len(numbers) > 2 else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:2])}{more}"
 
 
 def _words(content: str, x: int, y: int, kind: str) -> str:
@@ -146,7 +158,7 @@ def _arrow(index: int, layout: _Layout) -> str:
 def _way_back(flow: Flow, layout: _Layout) -> str:
     """From the step to the next batch's backward."""
     (x1, y1), (x2, y2) = layout.corner(flow.last), layout.corner(flow.first)
-    where = _lines_of(flow.cleared)
+    where = _lines_of(flow.cleared, flow.path)
     said = f"next batch · zero_grad {where}" if where else "next batch"
     if layout.across:
         a, b, low = x1 + layout.width // 2, x2 + layout.width // 2, layout.margin + layout.height + 24

@@ -29,8 +29,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The stages of a loop. A batch goes from `first` to `last` (indices) and back again, by way of `cleared`."""
+    """The stages of a loop in the file `path`.
 
+    A batch goes from `first` to `last` (indices) and back again, by way of `cleared`.
+    """
+
+    path: str
     stages: tuple[Stage, ...]
     first: int
     last: int
@@ -41,7 +45,7 @@ def flow_of(loop: LoopSummary, entries: Sequence[LedgerEntry]) -> Flow:
     """How a loop runs, from its ledger."""
     stages = tuple(_stages(loop, entries))
     titles = [stage.title for stage in stages]
-    return Flow(stages, titles.index("backward"), titles.index("step"), _places(entries, "zero_grad"))
+    return Flow(loop.path, stages, titles.index("backward"), titles.index("step"), _places(entries, "zero_grad"))
 
 
 def _stages(loop: LoopSummary, entries: Sequence[LedgerEntry]) -> Iterator[Stage]:
