@@ -43,7 +43,9 @@ class Builder:
 
     folder: Path
 
-    def library(self, texts: dict[str, str], main: str, flags: Sequence[str], against: Sequence[Path] = ()) -> Path:
+    def library(
+        self, texts: dict[str, str], main: str, flags: Sequence[str], against: Sequence[Path | str] = ()
+    ) -> Path:
         command = [gxx() or "g++", *FLAGS, *flags, f"-I{EMULATOR}"]
         key = hashlib.sha256(repr((sorted(texts.items()), main, command, against)).encode()).hexdigest()[:24]
         result = self.folder / f"{key}.so"
