@@ -59,7 +59,8 @@ class _Watch(ForwardHook):
         notice = _Notice(threading.get_ident())
         for tensor in _tensors_in(output):
             if tensor.grad_fn is not None:
-                tensor.register_hook(notice)  # type: ignore[no-untyped-call]
+                # On the node: a hook on the tensor costs ten times as much.
+                tensor.grad_fn.register_prehook(notice)
 
 
 class _Notice:
@@ -70,7 +71,7 @@ class _Notice:
     def __init__(self, thread: int) -> None:
         self.thread = thread
 
-    def __call__(self, grad: torch.Tensor) -> None:
+    def __call__(self, grads: Any) -> None:
         if self.thread in _state.in_blocks:
             forget_zeroed()
             return
