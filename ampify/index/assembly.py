@@ -139,7 +139,7 @@ class Assembly:
         for event in events:
             if not event.feeds:
                 continue
-            fed = self.narrowed(event)
+            fed = self.entities.reached(event)
             favoured = [self.receiver(s) for s in event.feeds.values() if s.frame is event.frame]
             chosen = self.names.cover(Spot.of(event), fed, self.names.optimizers, favoured, self.paired(event))
             if chosen is None:
@@ -178,18 +178,10 @@ class Assembly:
 
     def strangers(self, event: Event, loop: str) -> Iterator[Obstacle]:
         """A loss that comes from modules none of the fed optimizers holds: gradients are carried over by hand."""
-        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
+        source = self.entities.source(event.values)
         held = [self.entities.trained(o) for o in event.feeds]
         if source and held and all(held) and not any(h & source for h in held):
             yield Obstacle("unresolved-optimizer", event.anchor, "its loss comes from another model", loop=loop)
-
-    def narrowed(self, event: Event) -> frozenset[Value]:
-        """The optimizers a backward feeds, less those whose modules its loss is known not to come from."""
-        fed = frozenset(event.feeds)
-        source = self.entities.modules(frozenset(v for v in event.values if isinstance(v, Derived)))
-        unknown = not source or any(not self.entities.trained(o) for o in fed)
-        reached = frozenset(o for o in fed if self.entities.trained(o) & source)
-        return fed if unknown or not reached else reached
 
     def receiver(self, step: Event) -> str:
         assert isinstance(step.node, f.Call)

@@ -256,6 +256,9 @@ class Classes:
         inherited = self.class_member(cls, name, owner)
         if values or inherited:
             return values | inherited
+        if name == "module" and self.is_module(cls):
+            # Read of what is a wrapper by then: before, the same name means what goes into it.
+            return frozenset((owner,))
         if called and (flow.opaque_missing or (self.external_bases(cls) and self.complete(cls))):
             return flow.one(Method, owner, name)
         if name == "param_groups" and self.is_optimizer(cls):
@@ -279,6 +282,11 @@ class Classes:
         if isinstance(owner, Instance):
             if owner.dotted in catalog.WRAPS and name == "module":
                 return flow.store.read(owner, "wrapped", flow.reader)
+            if owner.dotted in catalog.WRAPS and not flow.opaque_missing:
+                # What is wrapped may still get it.
+                if flow.reader is not None:
+                    flow.missed[flow.reader] = None
+                return NOTHING
             if catalog.is_module_class(owner.dotted):
                 return flow.one(Parameters, owner) if name in ("weight", "bias") else frozenset((owner,))
         if isinstance(owner, Opaque | Instance) and depth(owner) < 4:
@@ -286,12 +294,13 @@ class Classes:
         return NOTHING
 
     def inside_wrap(self, owner: Value, name: str) -> Values:
-        """An attribute that the class of a wrapped module gives it: a wrapper that has it at all passes it on."""
+        """An attribute of a wrapped module: a wrapper that has it at all passes it on."""
         if not isinstance(owner, Instance) or owner.dotted not in catalog.WRAPS or name == "module":
             return NOTHING
         wrapped = self.flow.store.read(owner, "wrapped", self.flow.reader)
         inner = [v for v in wrapped if isinstance(v, Instance) and v.cls is not None]
-        return NOTHING.union(*(self.class_member(v.cls, name, v) for v in inner if v.cls is not None))
+        fields = NOTHING.union(*(self.flow.store.read(v, name, self.flow.reader) for v in inner))
+        return fields.union(*(self.class_member(v.cls, name, v) for v in inner if v.cls is not None))
 
 
 def depth(value: Value) -> int:

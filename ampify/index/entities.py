@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ampify import catalog
+from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.values import (
     Container,
@@ -111,8 +114,8 @@ class Entities:
                 found.add(current)
                 continue
             holders = self._holders.get(current, frozenset())
-            if isinstance(current, Opaque) and self.is_module(current.of):
-                holders |= {current.of}
+            if isinstance(current, Opaque) and self.is_module(root(current)):
+                holders |= self.unwrapped(root(current))
             if holders - seen:
                 stack.extend(holders)
             elif not holders:
@@ -129,6 +132,18 @@ class Entities:
                 if isinstance(inner, Instance | Opaque):
                     found |= self.outermost(inner)
         return frozenset(found)
+
+    def source(self, values: Iterable[Value]) -> frozenset[Value]:
+        """The modules that a loss comes from, as far as that is known: by what they compute, or by their parameters."""
+        return self.modules(frozenset(v for v in values if isinstance(v, Derived | Parameters)))
+
+    def reached(self, backward: Event) -> frozenset[Value]:
+        """The optimizers a backward feeds, less those whose modules its loss is known not to come from."""
+        fed = frozenset(backward.feeds)
+        source = self.source(backward.values)
+        unknown = not source or any(not self.trained(o) for o in fed)
+        reached = frozenset(o for o in fed if self.trained(o) & source)
+        return fed if unknown or not reached else reached
 
     def _find_holders(self) -> dict[Value, frozenset[Value]]:
         """Which modules have which objects in their fields. A class that owns an optimizer trains: it is no module."""
@@ -159,3 +174,10 @@ class Entities:
             if isinstance(value, Container):
                 found |= self.flow.elements(frozenset((value,)))
         return found
+
+
+def root(value: Value) -> Value:
+    """What a value whose trail has ended belongs to, in the end."""
+    while isinstance(value, Opaque):
+        value = value.of
+    return value

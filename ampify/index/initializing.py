@@ -56,7 +56,7 @@ class Initializing:
         self, running: list[Event], models: frozenset[Value], related: tuple[Event, ...], found: Places
     ) -> tuple[Event, str] | None:
         """Adds the places for backwards that run together; where and why, if there is none."""
-        trained = frozenset(o for e in running for o in e.feeds)
+        trained = frozenset(o for e in running for o in self.entities.reached(e))
         present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
         for event in present:
             place = self.present(event)

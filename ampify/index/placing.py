@@ -8,7 +8,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.made_once import made_once
 from ampify.index.moments import Path, Spot, conditional
-from ampify.index.names import Names
+from ampify.index.names import Expression, Names
 from ampify.index.syntax import inside, path_to
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
@@ -84,8 +84,15 @@ class Placing:
         if doubtful and any(conditional(body, span, statement.span) for span in self.training(run, depth)):
             return None
         anchor = self.flow.files[frame.path].anchor(statement)
-        found = Initialize(anchor, tuple(e.text for e in models), tuple(e.text for e in optimizers), False)
-        return found, spot
+        texts = (tuple(e.text for e in models), tuple(e.text for e in optimizers))
+        return Initialize(anchor, *texts, False, bare=any(self.outer(e, frame) for e in (*models, *optimizers))), spot
+
+    def outer(self, expression: Expression, frame: Frame) -> bool:
+        """Whether an expression is a name that a function only reads: to bind it would make another of it."""
+        scope = self.flow.scope(frame)
+        return (
+            "." not in expression.text and expression.text not in scope.bound | scope.outer and frame.outer is not None
+        )
 
     def last_statement(
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int

@@ -60,9 +60,9 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Initialize:
     """Where `amp.initialize` stands, or goes: after the statement `anchor`. `models` and `optimizers` are expressions
-    in scope there. `flag` is the script's option for the opt level, if its namespace is in scope there. `conditional`
-    tells that one that is present is called only under a condition, `beside` where a call is present in the same run
-    that these optimizers were not given to."""
+    in scope there; `bare` tells that one is a name of an outer scope, not to be bound anew. `flag` is the script's
+    option for the opt level, if its namespace is in scope there. `conditional` tells that one that is present is called
+    only under a condition, `beside` where a call is present in the same run that these optimizers were not given to."""
 
     anchor: Anchor
     models: tuple[str, ...]
@@ -71,6 +71,7 @@ class Initialize:
     flag: Flag | None = None
     conditional: bool = False
     beside: Anchor | None = None
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ def _call(project: Project, settings: Settings, loop: TrainingLoop, place: Initi
     if loss_number(loop, loop.backward_calls[0].call) is not None:
         arguments.append(f"num_losses={len(loop.backward_calls)}")
     call = f"{project.amp(path)}.initialize({', '.join(arguments)})"
-    # `self` is no name to bind anew, and the objects stay the same.
-    return call if "self" in place.models else f"{models}, {optimizers} = {call}"
+    # `self`, or a name of an outer scope, is none to bind anew; the objects stay the same.
+    return call if place.bare or "self" in place.models else f"{models}, {optimizers} = {call}"
 
 
 def _option(project: Project, settings: Settings, flag: Flag) -> str:

@@ -9,6 +9,7 @@ comment lists, separated by `;`, what must be found on its line. Together they a
     refused closure-step      an obstacle
     unresolved step           a site that nobody knows what to make of
     initialize model, optimizer                where the call goes: after the statement that starts on this line
+    initialize model, optimizer bare           the same where a name of an outer scope is not to be bound anew
     initialized model, optimizer               where it stands already
     clips optimizer           a clip of what that optimizer holds; `clips unnamed`, `clips masters`
     saves state, loads checkpoint              optimizer state and the dict it goes into or comes from

@@ -53,7 +53,8 @@ def _of_loop(loop: TrainingLoop) -> Iterator[Mark]:
 def _initialize(place: Initialize) -> str:
     word = "initialized" if place.present else "initialize"
     flag = f" flag {place.flag.expression}" if place.flag else ""
-    return f"{word} {_group(place.models)}, {_group(place.optimizers)}{flag}"
+    bare = " bare" if place.bare else ""
+    return f"{word} {_group(place.models)}, {_group(place.optimizers)}{bare}{flag}"
 
 
 def _group(texts: tuple[str, ...]) -> str:
