@@ -167,7 +167,7 @@ PLAIN_BUILTINS = frozenset(
     pow print range repr round slice str type""".split()
 )
 PLAIN_TORCH = frozenset({"cuda", "random", "distributed", "backends", "linalg", "fft", "special", "initial_seed"})
-MAKERS_IN_TORCH = frozenset({"load", "compile", "save", "no_grad", "device"})
+MAKERS_IN_TORCH = frozenset({"load", "compile", "save", "no_grad", "device", "autocast"})
 
 
 def is_plain(dotted: str) -> bool:
@@ -175,7 +175,7 @@ def is_plain(dotted: str) -> bool:
     root, _, rest = dotted.partition(".")
     if root in PLAIN_PACKAGES or dotted in PLAIN_BUILTINS:
         return True
-    if root != "torch" or not rest or dotted.endswith("GradScaler"):
+    if root != "torch" or not rest or dotted.startswith(TORCH_AMP):
         return False
     first = rest.partition(".")[0]
     if first in PLAIN_TORCH or dotted.startswith(("torch.nn.functional.", "torch.nn.init.")):

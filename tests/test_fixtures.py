@@ -39,6 +39,8 @@ SET_UP = (
     b"from ampify_runtime",
     b"install ampify",
     b"ampify>=",
+    b"torch.amp import",
+    b'("cuda"',
 )
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 

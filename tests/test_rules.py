@@ -40,6 +40,16 @@ TELLING = {
     "AMP213": "loss.backward()",
     "AMP215": "parameter.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))",
     "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
+    "AMP221": "print(model.weight.grad.norm())",
+    "AMP222": "scaler.unscale_(optimizer)",
+    "AMP224": "scaler.update()",
+    "AMP225": "optimizer.step()",
+    "AMP320": "scaler.scale(loss).backward()",
+    "AMP321": 'scaler = torch.amp.GradScaler("cuda")',
+    "AMP322": "loss = torch.nn.functional.binary_cross_entropy(score, torch.ones(2, 1))",
+    "AMP323": "loss = model(torch.ones(2, 4)).half().pow(2).mean()",
+    "AMP324": 'scaler = torch.amp.GradScaler("cuda")',
+    "AMP325": "scaler.scale(loss).backward()",
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
     "AMP306": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
@@ -53,9 +63,15 @@ TELLING = {
     "AMP214": "loss.backward()",
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP104", "AMP302", "AMP306", "AMP402"}
+ADVISORY = {"AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
 # A rule that speaks only under options other than the default ones.
-OPTIONS = {"AMP103": {"opt_level": "O2"}, "AMP104": {"add_flag": True}}
+OPTIONS = {
+    "AMP103": {"opt_level": "O2"},
+    "AMP104": {"add_flag": True},
+    "AMP220": {"unsafe": True},
+    "AMP223": {"unsafe": True},
+    "AMP420": {"unsafe": True},
+}
 
 MODEL = """\
 import torch

@@ -15,10 +15,12 @@ from ampify.index.moments import Spot
 from ampify.index.states import States
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
+from ampify.index.torch_amp import TorchAmp
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
+from ampify.model.native import NativeAmp
 from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Obstacle, TrainingLoop
 
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
@@ -39,6 +41,7 @@ class Assembly:
         self.initializing = Initializing(flow, trace)
         self.states = States(flow)
         self.switches = Switches(flow)
+        self.torch_amp = TorchAmp(flow, trace)
         self.clips = Clips(flow, self.entities, self.names)
 
     def loop(
@@ -79,7 +82,8 @@ class Assembly:
             late_wraps=tuple(self.late_wraps(related)),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
-        return found, obstacles
+        native = self.torch_amp.native(backwards, related)
+        return (found, obstacles) if native is None else (_left_to_torch(found, native), [])
 
     def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:
         clip = self.clips.clip(event, optimizers)
@@ -250,6 +254,13 @@ class Assembly:
         for event in by_anchor(events, "wrap"):
             if event.number < max((e.number for e in events if e.kind == "build"), default=built):
                 yield event.anchor
+
+
+def _left_to_torch(loop: TrainingLoop, native: NativeAmp) -> TrainingLoop:
+    """A loop in torch's own mixed precision, where there is nothing for amp to do."""
+    calls = tuple(replace(call, off=True) for call in loop.backward_calls)
+    loop = replace(loop, initializes=(), clips=(), saves=(), loads=(), cross_entropies=(), late_wraps=())
+    return replace(loop, backward_calls=calls, native=native)
 
 
 def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:

@@ -10,6 +10,7 @@ from ampify.index.extract import extract
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
 from ampify.index.loops import Loops
+from ampify.index.old_amp import respellings
 from ampify.index.programs import Program, programs
 from ampify.index.trace import Trace
 from ampify.model import facts as f
@@ -66,6 +67,7 @@ def build_project(
         may_import_amp=frozenset(possible) - frozenset(sure),
         apex=apex_groups(files, sites),
         crowded=crowded,
+        old_amp=respellings(files),
     )
 
 

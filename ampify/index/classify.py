@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify import catalog
+from ampify.index.autocasts import scalers
 from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
@@ -26,30 +27,8 @@ from ampify.index.values import (
     Value,
     Values,
 )
+from ampify.index.words import FOREIGN, NAMES, NOT_OPTIMIZERS, PRECISIONS
 from ampify.model import facts as f
-
-NAMES = (
-    frozenset(
-        """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
-        scale_loss dict optimizer_step bfloat16 DataParallel DistributedDataParallel DistributedDataParallelCPU compile
-        script convert_sync_batchnorm convert_syncbn_model""".split()
-    )
-    | catalog.CLIPS
-    | catalog.GRADIENT_HOOKS
-    | catalog.DEVICE_METHODS
-)
-# Words in the name of a receiver that tell its `step` is no optimizer's.
-NOT_OPTIMIZERS = tuple("sched lr env prof bar warmup sampler meter anneal timer game simulator".split())
-PRECISIONS: dict[str, EventKind] = {
-    "half": "half",
-    "float16": "half",
-    "bfloat16": "half",
-    "HalfTensor": "half",
-    "double": "double",
-    "float64": "double",
-    "DoubleTensor": "double",
-}
-FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")
 
 
 class Classifier:
@@ -228,6 +207,8 @@ class Classifier:
             given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
             everything = frozenset().union(*given) if given else NOTHING
             yield self._event("initialize", node, frame, self.entities.optimizers(everything))
+        elif dotted.rpartition(".")[2] == "GradScaler":
+            yield self._event("scaler", node, frame)
         elif dotted.rpartition(".")[2] == "optimizer_step":
             yield self._event("unknown_step", node, frame, (), dotted)
 
@@ -320,6 +301,7 @@ class Classifier:
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
     ) -> Iterator[Event]:
         optimizers = self.entities.optimizers(receivers)
+        yield from self._of_scaler("scaler_save", node, frame, receivers)
         if optimizers:
             yield self._event("save", node, frame, optimizers, "state")
 
@@ -327,8 +309,19 @@ class Classifier:
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
     ) -> Iterator[Event]:
         optimizers = self.entities.optimizers(receivers)
+        yield from self._of_scaler("scaler_load", node, frame, receivers)
         if optimizers:
             yield self._event("load", node, frame, optimizers)
+
+    def _of_scaler(self, kind: EventKind, node: f.Call, frame: Frame, receivers: Values) -> Iterator[Event]:
+        """What is done to a GradScaler, and the optimizers it is given."""
+        found = scalers(receivers)
+        if found:
+            given = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+            yield self._event(kind, node, frame, (*found, *self.entities.optimizers(given)))
+
+    def _rescale(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
+        yield from self._of_scaler("update" if last_name(node.func) == "update" else "unscale", node, frame, receivers)
 
     def _move(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if inside:
@@ -381,6 +374,8 @@ HANDLERS = {
     "backward": Classifier._backward,
     "step": Classifier._step,
     "zero_grad": Classifier._zero_grad,
+    "unscale_": Classifier._rescale,
+    "update": Classifier._rescale,
     "state_dict": Classifier._state_dict,
     "load_state_dict": Classifier._load_state_dict,
     **dict.fromkeys(catalog.CLIPS, Classifier._clip),

@@ -29,6 +29,11 @@ EventKind: TypeAlias = Literal[
     "scheduler",
     "half",
     "double",
+    "scaler",
+    "unscale",
+    "update",
+    "scaler_save",
+    "scaler_load",
 ]
 Stack: TypeAlias = tuple[tuple[Frame, f.Span], ...]
 

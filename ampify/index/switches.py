@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import path_to
+from ampify.index.values import Frame
 from ampify.model import facts as f
 
 
@@ -46,13 +47,13 @@ class Switches:
 
     def conditional(self, event: Event) -> bool:
         """Whether a condition decides if an event happens; the question whether the file is run as a script aside."""
-        for frame, span in event.stack:
-            facts = self.flow.files[frame.path]
-            around = [block[i] for block, i in path_to(self.flow.scope(frame).body, span)]
-            tests = [facts.text(s.test.span) for s in around if isinstance(s, f.Branch)]
-            if any("__name__" not in test for test in tests):
-                return True
-        return False
+        return any("__name__" not in test for frame, span in event.stack for test in self.tests(frame, span))
+
+    def tests(self, frame: Frame, span: f.Span) -> list[str]:
+        """Texts of the tests of the `if` statements around a statement in a frame's function."""
+        facts = self.flow.files[frame.path]
+        around = [block[i] for block, i in path_to(self.flow.scope(frame).body, span)]
+        return [facts.text(s.test.span) for s in around if isinstance(s, f.Branch)]
 
 
 def needs_amp(event: Event) -> bool:

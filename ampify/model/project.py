@@ -9,6 +9,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexGroup
 from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
+from ampify.model.native import NativeAmp, Respelling
 from ampify.model.site import Site
 
 
@@ -142,6 +143,7 @@ class TrainingLoop:
     loads: tuple[StateLoad, ...] = ()
     cross_entropies: tuple[BinaryCrossEntropy, ...] = ()
     late_wraps: tuple[Anchor, ...] = ()
+    native: NativeAmp | None = None
     penalties: tuple[Anchor, ...] = ()
 
     @property
@@ -163,6 +165,8 @@ class TrainingLoop:
     def migrated(self) -> bool:
         """Whether it already trains through `amp`: initialized, and every backward scaled."""
         calls = self.backward_calls
+        if self.native is not None:
+            return True
         return (
             bool(self.initializes)
             and all(i.present for i in self.initializes)
@@ -174,8 +178,8 @@ class TrainingLoop:
 class Project:
     """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
     first is taken) and `imports_amp` lists files that surely have it already, `may_import_amp` those that import it in
-    a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex, and
-    `crowded` files that too many others use to follow them.
+    a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex,
+    `old_amp` those of `torch.cuda.amp`, and `crowded` files that too many others use to follow them.
     """
 
     files: Mapping[str, FileFacts]
@@ -188,6 +192,7 @@ class Project:
     may_import_amp: frozenset[str] = frozenset()
     apex: tuple[ApexGroup, ...] = ()
     crowded: frozenset[str] = frozenset()
+    old_amp: tuple[Respelling, ...] = ()
 
     def amp(self, path: str) -> str:
         """The name of `amp` in a file."""

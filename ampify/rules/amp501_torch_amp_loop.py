@@ -1,8 +1,10 @@
-"""A file uses torch's own mixed precision already.
+"""A file uses torch's own mixed precision, and its training loop does not.
 
 What it does
 ------------
-Refuses the loops of a file that uses `torch.amp`, `torch.cuda.amp` or `torch.autocast`. It is left as it is.
+Refuses a loop in a file that uses `torch.amp`, `torch.cuda.amp` or `torch.autocast`, if nothing shows that the loop
+itself is scaled or cast by them. A loop that is stays as it is, and is held to rules of its own (AMP220, AMP320, AMP420
+and those after them).
 
 Why it matters
 --------------
@@ -16,14 +18,15 @@ Before
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = model(torch.ones(2, 4)).mean()
+        loss = model(torch.ones(2, 4)).mean()
         loss.backward()
         optimizer.step()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        print(model(torch.ones(2, 4)))
 
 Hint
 ----
-Nothing needs to be done: the file is left as it is. To migrate it, take autocast and GradScaler out first.
+To migrate the loop, take autocast and GradScaler out of the file first.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ from ampify.rules.refusal import refusals
 
 CODE = "AMP501"
 NAME = "torch-amp-loop"
-MESSAGE = "this file is in mixed precision by torch already"
-HINT = "it is left as it is; to migrate it, take autocast and GradScaler out and run ampify again"
+MESSAGE = "this file is in torch's own mixed precision, and nothing shows that this training loop is"
+HINT = "put forward and loss under torch.autocast; or take autocast and GradScaler out, and run ampify again"
 
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:

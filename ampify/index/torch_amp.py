@@ -1,0 +1,334 @@
+"""Finds the mistakes of a training loop that scales and casts by torch's own GradScaler and autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, scalers
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.switches import Switches
+from ampify.index.syntax import blocks, in_order, inside, last_name, path_to, statements
+from ampify.index.trace import Trace
+from ampify.index.values import Frame, Instance, NoneValue, Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.native import Defect, NativeAmp, Repair
+
+_BFLOAT16 = "bfloat16"
+
+
+def is_scaled(event: Event) -> bool:
+    """Whether a backward runs on what some `scale(loss)` returned."""
+    return any(isinstance(v, Instance) and v.dotted.rpartition(".")[2] == "scale" for v in event.values)
+
+
+class TorchAmp:
+    """Reads loops off a trace."""
+
+    def __init__(self, flow: Flow, trace: Trace) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.switches = Switches(flow)
+        self.kinds: dict[str, list[Event]] = {}
+        for event in trace.events:
+            self.kinds.setdefault(event.kind, []).append(event)
+
+    def native(self, backwards: Iterable[Event], related: tuple[Event, ...]) -> NativeAmp | None:
+        """The mistakes of a loop in torch's mixed precision; None if it is in none."""
+        ours = list(backwards)
+        stepped = any(e.kind == "step" and e.detail == "scaler" for e in related)
+        scaled = any(map(is_scaled, ours)) and "scaler" in self.kinds
+        casts = any(any(autocasts_around(self.flow, e)) for e in ours) or any(map(self.beside_autocast, ours))
+        unknown = any(e.kind == "step" and e.detail == "stranger" for e in related)
+        if unknown or not (stepped or scaled or casts):
+            return None
+        found = [*self.order(ours, related), *self.places(ours, related), *self.checkpoints(related)]
+        unique = {(d.kind, d.anchor): d for d in reversed(found)}
+        return NativeAmp(tuple(sorted(unique.values(), key=lambda d: (d.anchor, d.kind))))
+
+    def beside_autocast(self, event: Event) -> bool:
+        """Whether an autocast is entered in the loop of a backward, or in its function if it has none."""
+        body = self.flow.scope(event.frame).body
+        around = [block[i] for block, i in path_to(body, event.stack[-1][1])]
+        rounds = [s for s in around if isinstance(s, f.For | f.While)]
+        inner = statements(rounds[-1].body if rounds else body)
+        contexts = (context for s in inner if isinstance(s, f.With) for context, _ in s.items)
+        return any(is_autocast(v) for context in contexts for v in self.flow.evaluate(context, event.frame))
+
+    # In what order
+
+    def order(self, backwards: list[Event], related: tuple[Event, ...]) -> Iterator[Defect]:
+        """Mistakes in the order of backward, unscale, clip, step and update."""
+        scaled = [e for e in backwards if is_scaled(e)]
+        if not scaled:
+            return
+        yield from self.early(related)
+        yield from self.repeated(related)
+        yield from self.never_updated(related)
+        for backward in scaled:
+            for step in backward.feeds.values():
+                if step.detail == "" and not self.switches.apart(step, backward) and not self.guarded(step, related):
+                    yield Defect("step-past-scaler", step.anchor, "", ((backward.anchor, "scaled here"),))
+
+    def guarded(self, step: Event, related: tuple[Event, ...]) -> bool:
+        """Whether a step of the scaler stands in another arm of the condition that a plain step is under."""
+        return any(e.kind == "step" and e.detail == "scaler" and self.switches.apart(e, step) for e in related)
+
+    def early(self, related: tuple[Event, ...]) -> Iterator[Defect]:
+        """Clips and reads of gradients that are still scaled."""
+        for event in _first(e for e in related if e.kind in ("clip", "grad_read")):
+            waiting = [b for b in event.latest if is_scaled(b) and not self.switches.apart(event, b)]
+            if not waiting or self.unscaled(event, waiting):
+                continue
+            if event.kind == "clip":
+                related_places = ((waiting[0].anchor, "scaled here"),)
+                yield Defect("clip-before-unscale", event.anchor, "", related_places, self.unscaling(event, waiting))
+            elif event.detail == "parameter" and not _only_asks(event):
+                yield Defect("gradient-read-before-unscale", event.anchor, "", ((waiting[0].anchor, "scaled here"),))
+
+    def unscaled(self, event: Event, waiting: list[Event]) -> bool:
+        """Whether an `unscale_` comes between the backwards and the event."""
+        places = {b.anchor for b in waiting}
+        rounds = [e.number for e in self.of_kind("backward", event.root) if e.anchor in places]
+        last = max((number for number in rounds if number < event.number), default=-1)
+        return any(last < e.number < event.number for e in self.of_kind("unscale", event.root))
+
+    def unscaling(self, clip: Event, waiting: list[Event]) -> Repair | None:
+        """Where `scaler.unscale_(optimizer)` goes: before the clip, if the step stands beside it."""
+        after = [e for b in waiting for e in b.feeds.values() if e.detail == "scaler" and e.number > clip.number]
+        texts = {self.call_parts(e) for e in after if e.frame is clip.frame}
+        whole = isinstance(clip.statement, f.Evaluate | f.Assign)
+        same = [e for e in after if self.block(e) is not None and self.block(e) is self.block(clip)]
+        if len(texts) != 1 or not same or not whole:
+            return None
+        (parts,) = texts
+        return Repair(self.flow.files[clip.frame.path].anchor(clip.statement), parts) if all(parts) else None
+
+    def block(self, event: Event) -> tuple[f.Stmt, ...] | None:
+        """The block that an event's statement is in."""
+        found = [self.flow.scope(event.frame).body]
+        while found:
+            block = found.pop()
+            if any(s is event.statement for s in block):
+                return block
+            found += [inner for s in block for inner in blocks(s)]
+        return None
+
+    def call_parts(self, step: Event) -> tuple[str, str]:
+        """The scaler and the optimizer of `scaler.step(optimizer)`, as spelled there."""
+        facts = self.flow.files[step.frame.path]
+        assert isinstance(step.node, f.Call)
+        scaler = facts.text(step.node.func.value.span) if isinstance(step.node.func, f.Attribute) else ""
+        return scaler, facts.text(step.node.args[0].span) if len(step.node.args) == 1 else ""
+
+    def repeated(self, related: tuple[Event, ...]) -> Iterator[Defect]:
+        """An `unscale_` after another of the same step, and an update after another of the same round."""
+        roots = {e.root for e in related}
+        for root in sorted(roots):
+            unscaled: dict[Value, Event] = {}
+            updated: dict[Value, Event] = {}
+            for event in self.of_kind("unscale update step backward", root):
+                if event.kind == "unscale":
+                    yield from self.again(event, unscaled, "unscaled-twice")
+                elif event.kind == "update":
+                    unscaled = {o: e for o, e in unscaled.items() if not self.follows(event, e)}
+                    yield from self.again(event, updated, "scaler-updated-twice")
+                elif event.kind == "step":
+                    unscaled = {
+                        o: e for o, e in unscaled.items() if o not in event.values or not self.follows(event, e)
+                    }
+                else:
+                    updated.clear()
+
+    def follows(self, event: Event, before: Event) -> bool:
+        """Whether an event comes after another whenever that one does, as far as the conditions around them tell."""
+        if event.frame is not before.frame:
+            return True
+        return set(self.conditions(event)) <= set(self.conditions(before))
+
+    def again(self, event: Event, before: dict[Value, Event], kind: str) -> Iterator[Defect]:
+        for value in event.values:
+            if (kind == "unscaled-twice") == is_scaler(value):
+                continue
+            earlier = before.get(value)
+            if earlier is not None and not self.switches.apart(event, earlier):
+                yield Defect(kind, event.anchor, "", ((earlier.anchor, "the first time"),))
+            before[value] = event
+
+    def never_updated(self, related: tuple[Event, ...]) -> Iterator[Defect]:
+        """Steps of a scaler that nothing in the program updates."""
+        updated = {v for e in self.kinds.get("update", ()) for v in e.values}
+        for step in _first(e for e in related if e.kind == "step" and e.detail == "scaler"):
+            used = self.receivers(step)
+            if used and not updated & set(used):
+                whole = isinstance(step.statement, f.Evaluate)
+                anchor = self.flow.files[step.frame.path].anchor(step.statement)
+                repair = Repair(anchor, self.call_parts(step)[:1]) if whole and len(self.steps_of(used)) == 1 else None
+                yield Defect("scaler-not-updated", step.anchor, "", (), repair)
+
+    def steps_of(self, used: tuple[Value, ...]) -> set[Anchor]:
+        """The places where these scalers step."""
+        steps = (e for e in self.kinds.get("step", ()) if e.detail == "scaler")
+        return {e.anchor for e in steps if set(used) & set(self.receivers(e))}
+
+    def receivers(self, step: Event) -> tuple[Value, ...]:
+        """The scalers of `scaler.step(optimizer)`."""
+        assert isinstance(step.node, f.Call)
+        assert isinstance(step.node.func, f.Attribute)
+        return scalers(self.flow.evaluate(step.node.func.value, step.frame))
+
+    def of_kind(self, kinds: str, root: int) -> Iterator[Event]:
+        """Events of a run, in order."""
+        found = [e for kind in kinds.split() for e in self.kinds.get(kind, ()) if e.root == root]
+        return iter(sorted(found, key=lambda e: e.number))
+
+    # Under what
+
+    def places(self, backwards: list[Event], related: tuple[Event, ...]) -> Iterator[Defect]:
+        """What stands under an autocast that should not, and scalers that are made or used in the wrong place."""
+        for backward in _first(backwards):
+            for frame, statement, _ in autocasts_around(self.flow, backward):
+                depths = {fr: depth for depth, (fr, _) in enumerate(backward.stack)}
+                rounds = any(
+                    depths.get(fr, 0) > depths[frame] or (fr is frame and inside(span, statement.span))
+                    for fr, span in backward.loops
+                )
+                kind = "autocast-around-loop" if rounds else "backward-under-autocast"
+                if rounds or frame is backward.frame:
+                    yield Defect(kind, backward.anchor, "", ((self.flow.files[frame.path].anchor(statement), "here"),))
+                    break
+        for event in _first(e for e in related if e.kind in ("cross_entropy", "half")):
+            around = list(autocasts_around(self.flow, event))
+            if around and event.kind == "cross_entropy" and not any(map(self.is_off, around)):
+                yield Defect("probability-loss-under-autocast", event.anchor)
+            elif around and event.kind == "half" and not any(map(self.is_off, around)):
+                yield Defect("half-under-autocast", event.anchor)
+        yield from self.of_scalers(backwards)
+
+    def is_off(self, around: tuple[Frame, f.With, f.Call | None]) -> bool:
+        """Whether an autocast is given `enabled=False`."""
+        call = around[2]
+        given = call.keywords if call is not None else ()
+        return any(n == "enabled" and isinstance(v, f.Constant) and v.value is False for n, v in given)
+
+    def of_scalers(self, backwards: list[Event]) -> Iterator[Defect]:
+        if not any(map(is_scaled, backwards)):
+            return
+        roots = {e.root for e in backwards}
+        made = [e for e in self.kinds.get("scaler", ()) if e.root in roots]
+        rounds = frozenset(loop for b in backwards for loop in b.loops)
+        for event in _first(made):
+            if event.loops & rounds:
+                yield Defect("scaler-made-anew", event.anchor)
+        if made and self.casts_to_bfloat16(backwards):
+            yield Defect("scaler-for-bfloat16", made[0].anchor)
+
+    def casts_to_bfloat16(self, backwards: list[Event]) -> bool:
+        """Whether every autocast in the functions of the backwards says bfloat16 and nothing else."""
+        calls = [c for b in backwards for c in self.autocast_calls(b)]
+        texts = [[self.flow.files[b].text(v.span) for n, v in c.keywords if n == "dtype"] for b, c in calls]
+        return bool(texts) and all(found and found[0].endswith(f".{_BFLOAT16}") for found in texts)
+
+    def autocast_calls(self, event: Event) -> Iterator[tuple[str, f.Call]]:
+        for statement in statements(self.flow.scope(event.frame).body):
+            for context, _ in statement.items if isinstance(statement, f.With) else ():
+                if isinstance(context, f.Call) and last_name(context.func) == "autocast":
+                    yield event.frame.path, context
+
+    # Checkpoints
+
+    def checkpoints(self, related: tuple[Event, ...]) -> Iterator[Defect]:
+        """Optimizer state saved or loaded where the scaler's is not, and scaler state that old files do not have."""
+        steps = [e for e in related if e.kind == "step" and e.detail == "scaler"]
+        if not steps:
+            return
+        for event in _first(e for e in related if e.kind in ("save", "load")):
+            if event.kind == "save" and not _keeps(event):
+                continue
+            counterpart = "scaler_save" if event.kind == "save" else "scaler_load"
+            if not any(_same_function(e, event) for e in self.kinds.get(counterpart, ())):
+                kind = "checkpoint-without-scaler-state" if event.kind == "save" else "load-without-scaler-state"
+                yield Defect(kind, event.anchor, "", (), self.storing(event, steps[0]))
+        used = {scaler for step in steps for scaler in self.receivers(step)}
+        for event in _first(e for e in self.kinds.get("scaler_load", ()) if used & set(e.values)):
+            yield from self.demanded(event)
+
+    def storing(self, event: Event, step: Event) -> Repair | None:
+        """The dict that the scaler's state joins, or the statement after which it is loaded, and the scaler's name."""
+        name, _ = self.call_parts(step)
+        facts = self.flow.files[event.frame.path]
+        if not self.surely_there(name, step, event):
+            return None
+        if event.kind == "save":
+            return Repair(event.anchor, (name,)) if event.detail in ("dict", "call") else None
+        argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
+        whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
+        if not (whole and isinstance(argument, f.Subscript) and isinstance(argument.value, f.Name)):
+            return None
+        return Repair(facts.anchor(event.statement), (name, facts.text(argument.value.span)))
+
+    def surely_there(self, name: str, step: Event, event: Event) -> bool:
+        """Whether a scaler's name means the same at an event as at its step, and is always bound to a scaler."""
+        if event.frame.path != step.frame.path or not isinstance(step.node, f.Call):
+            return False
+        assert isinstance(step.node.func, f.Attribute)
+        receiver = step.node.func.value
+        values = self.flow.evaluate(receiver, step.frame)
+        made = self.kinds.get("scaler", ())
+        if not values or not all(map(is_scaler, values)) or any(map(self.switches.conditional, made)):
+            return False
+        if any(isinstance(v, NoneValue) for v in values):
+            return False
+        if isinstance(receiver, f.Name):
+            return self.flow.home(event.frame, name) is self.flow.home(step.frame, name) and self.early_enough(event)
+        scope, other = self.flow.scope(event.frame), self.flow.scope(step.frame)
+        return name.startswith("self.") and scope.parent == other.parent and scope.kind == other.kind == "function"
+
+    def early_enough(self, event: Event) -> bool:
+        """Whether the scalers of a run are made before an event."""
+        made = [e.number for e in self.of_kind("scaler", event.root)]
+        return bool(made) and min(made) < event.number
+
+    def demanded(self, event: Event) -> Iterator[Defect]:
+        """A load of scaler state by a key that checkpoints from before do not have."""
+        argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
+        if not isinstance(argument, f.Subscript) or not isinstance(argument.index, f.Constant):
+            return
+        facts = self.flow.files[event.frame.path]
+        key, holder = facts.text(argument.index.span), facts.text(argument.value.span)
+        if any(key in test or "scaler" in test for test in self.conditions(event)):
+            return
+        whole = isinstance(event.statement, f.Evaluate) and isinstance(argument.value, f.Name)
+        repair = Repair(facts.anchor(event.statement), (key, holder)) if whole else None
+        yield Defect("scaler-state-demanded", event.anchor, "", (), repair)
+
+    def conditions(self, event: Event) -> list[str]:
+        """Texts of the tests around an event in its own function."""
+        return self.switches.tests(event.frame, event.stack[-1][1])
+
+
+def _first(events: Iterable[Event]) -> list[Event]:
+    found: dict[Anchor, Event] = {}
+    for event in events:
+        found.setdefault(event.anchor, event)
+    return [found[anchor] for anchor in sorted(found)]
+
+
+def _keeps(event: Event) -> bool:
+    """Whether optimizer state is stored here, in a dict or a file."""
+    if event.detail == "state":
+        return isinstance(event.statement, f.Assign) and isinstance(event.statement.targets[0], f.Subscript)
+    return event.detail in ("dict", "call", "alone")
+
+
+def _same_function(one: Event, other: Event) -> bool:
+    return (one.frame.path, one.frame.scope) == (other.frame.path, other.frame.scope)
+
+
+def _only_asks(event: Event) -> bool:
+    """Whether a gradient is only compared, or set."""
+    if event.parents and event.parents[-1].kind == "Compare":
+        return True
+    targets = event.statement.targets if isinstance(event.statement, f.Assign) else ()
+    return any(node is event.node for target in targets for node, _ in in_order(target))

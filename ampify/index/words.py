@@ -1,0 +1,42 @@
+"""Words in the code by which events are looked for, and told apart where values are unknown."""
+
+from __future__ import annotations
+
+from ampify import catalog
+from ampify.index.events import EventKind
+
+NAMES = (
+    frozenset(
+        """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
+        scale_loss dict optimizer_step bfloat16 DataParallel DistributedDataParallel DistributedDataParallelCPU compile
+        script convert_sync_batchnorm convert_syncbn_model GradScaler unscale_ update""".split()
+    )
+    | catalog.CLIPS
+    | catalog.GRADIENT_HOOKS
+    | catalog.DEVICE_METHODS
+)
+# Words in the name of a receiver that tell its `step` is no optimizer's.
+NOT_OPTIMIZERS = (
+    "sched",
+    "lr",
+    "env",
+    "prof",
+    "bar",
+    "warmup",
+    "sampler",
+    "meter",
+    "anneal",
+    "timer",
+    "game",
+    "simulator",
+)
+PRECISIONS: dict[str, EventKind] = {
+    "half": "half",
+    "float16": "half",
+    "bfloat16": "half",
+    "HalfTensor": "half",
+    "double": "double",
+    "float64": "double",
+    "DoubleTensor": "double",
+}
+FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")

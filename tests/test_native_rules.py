@@ -1,0 +1,228 @@
+"""Loops in torch's own mixed precision: which mistakes are found where, and what is right is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ampify.model.plan import Report
+from ampify.model.settings import Settings
+from ampify.pipeline import run
+
+HEAD = """\
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+other = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+clip = torch.nn.utils.clip_grad_norm_
+"""
+FORWARD = """\
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(torch.ones(2, 4)).mean()
+"""
+STEP = "    scaler.step(optimizer)\n    scaler.update()\n"
+BACKWARD = "    scaler.scale(loss).backward()\n"
+CLIP = "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+UNSCALE = "    scaler.unscale_(optimizer)\n"
+LOOP = "for step in range(3):\n"
+
+
+def check(folder: Path, *, unsafe: bool = False, **files: str) -> Report:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return run([folder], Settings(root=str(folder), unsafe=unsafe))
+
+
+def codes(report: Report) -> set[str]:
+    return {finding.code for finding in report.findings}
+
+
+def script(*lines: str, head: str = HEAD) -> str:
+    return head + LOOP + FORWARD + "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (script(BACKWARD, STEP), set()),
+        (script(BACKWARD, UNSCALE, CLIP, STEP), set()),
+        (script(BACKWARD, CLIP, STEP), {"AMP220"}),
+        (script(BACKWARD, CLIP, UNSCALE, STEP), {"AMP220"}),
+        # The flag decides on unscaling and on scaling alike.
+        (
+            script(
+                "    if step:\n        scaler.scale(loss).backward()\n        scaler.unscale_(optimizer)\n"
+                "    else:\n        loss.backward()\n",
+                CLIP,
+                "    if step:\n        scaler.step(optimizer)\n        scaler.update()\n"
+                "    else:\n        optimizer.step()\n",
+            ),
+            set(),
+        ),
+        # Gradients are accumulated, and unscaled once.
+        (
+            script(
+                BACKWARD,
+                "    if step % 2:\n        scaler.unscale_(optimizer)\n    " + CLIP + "        scaler.step(optimizer)\n"
+                "        scaler.update()\n",
+            ),
+            set(),
+        ),
+        (script(BACKWARD, UNSCALE, "    if step % 2:\n        scaler.step(optimizer)\n        scaler.update()\n"), {"AMP222"}),
+        (script(BACKWARD, UNSCALE, UNSCALE, STEP), {"AMP222"}),
+        (script(BACKWARD, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), {"AMP221"}),
+        (script(BACKWARD, UNSCALE, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), set()),
+        (script(BACKWARD, "    found = model.weight.grad is not None\n", STEP), set()),
+        (script(BACKWARD, "    scaler.step(optimizer)\n"), {"AMP223"}),
+        (script(BACKWARD, STEP, "    scaler.step(other)\n    scaler.update()\n"), {"AMP224"}),
+        (script(BACKWARD, "    scaler.step(optimizer)\n    scaler.step(other)\n    scaler.update()\n"), set()),
+        (script(BACKWARD, "    optimizer.step()\n    scaler.update()\n"), {"AMP225"}),
+        (script("        scaler.scale(loss).backward()\n", STEP), {"AMP320"}),
+        (script(BACKWARD, STEP).replace('autocast("cuda")', 'autocast("cuda", dtype=torch.bfloat16)'), {"AMP321"}),
+        (script(BACKWARD, STEP).replace("loss = model", "loss = model.half()"), {"AMP323"}),
+        (script("        criterion = torch.nn.BCELoss()\n        loss = criterion(loss, loss)\n", BACKWARD, STEP), {"AMP322"}),
+        (script("    loss = torch.nn.BCELoss()(loss.float(), loss.float())\n", BACKWARD, STEP), set()),
+        (script("    scaler = torch.amp.GradScaler('cuda')\n", BACKWARD, STEP), {"AMP324"}),
+        (script("    loss.backward()\n    optimizer.step()\n"), set()),
+    ],
+)  # fmt: skip
+def test_mistakes_are_found_and_what_is_right_is_left_alone(text: str, expected: set[str], tmp_path: Path) -> None:
+    report = check(tmp_path, train=text)
+    assert codes(report) == expected
+    assert all(outcome.after is None for outcome in report.outcomes)
+    state = "right" if expected <= {"AMP320", "AMP321", "AMP323"} else "refused"
+    assert {loop.state for loop in report.loops} == {state}
+
+
+AROUND = f"""\
+{HEAD}
+def train():
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).mean()
+        loss.backward()
+        optimizer.step()
+
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    train()
+"""
+
+
+def test_autocast_around_a_loop_in_another_function_is_found(tmp_path: Path) -> None:
+    assert codes(check(tmp_path, train=AROUND)) == {"AMP325"}
+
+
+def test_autocast_around_a_loop_keeps_the_weights_it_cast_first() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(3):
+            loss = model(torch.ones(2, 4)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert len(set(losses)) == 1
+
+
+def test_a_scaler_made_by_the_function_of_each_epoch_is_found(tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in (LOOP + FORWARD + BACKWARD + STEP).splitlines())
+    text = f"{HEAD}\ndef epoch():\n    scaler = torch.amp.GradScaler('cuda')\n{body}\nfor number in range(2):\n    epoch()\n"
+    assert codes(check(tmp_path, train=text)) == {"AMP324"}
+
+
+SAVE = 'torch.save({"net": model.state_dict(), "optim": optimizer.state_dict()}, "last.pt")\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (script(BACKWARD, STEP) + SAVE, {"AMP420"}),
+        (script(BACKWARD, STEP) + SAVE.replace("}, ", ', "scaler": scaler.state_dict()}, '), set()),
+        (script(BACKWARD, STEP) + 'torch.save(model.state_dict(), "model.pt")\n', set()),
+        (script("    loss.backward()\n    optimizer.step()\n") + SAVE, set()),
+        (script(BACKWARD, STEP) + 'optimizer.load_state_dict(torch.load("x"))\n', {"AMP421"}),
+        (
+            script(BACKWARD, STEP) + 'c = torch.load("x")\nscaler.load_state_dict(c["scaler"])\n'
+            'optimizer.load_state_dict(c["optim"])\n',
+            {"AMP422"},
+        ),
+        (
+            script(BACKWARD, STEP) + 'c = torch.load("x")\nif "scaler" in c:\n    scaler.load_state_dict(c["scaler"])\n'
+            'optimizer.load_state_dict(c["optim"])\n',
+            set(),
+        ),
+    ],
+)
+def test_checkpoints_hold_the_scalers_state(text: str, expected: set[str], tmp_path: Path) -> None:
+    assert codes(check(tmp_path, train=text)) == expected
+
+
+def test_the_scalers_state_is_added_only_where_it_surely_is(tmp_path: Path) -> None:
+    maybe = script(BACKWARD, STEP).replace("scaler = torch", "if model:\n    scaler = torch") + SAVE
+    (finding,) = [f for f in check(tmp_path, train=maybe).findings if f.code == "AMP420"]
+    assert finding.fix is None
+    assert not finding.refuses
+
+
+def test_what_needs_a_review_is_written_when_asked_for(tmp_path: Path) -> None:
+    report = check(tmp_path, unsafe=True, train=script(BACKWARD, CLIP, STEP) + SAVE)
+    after = report.outcomes[0].after
+    assert after is not None
+    assert BACKWARD + UNSCALE + CLIP + STEP in after
+    assert '"optim": optimizer.state_dict(), "scaler": scaler.state_dict()}' in after
+
+
+# Spelling
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from torch.cuda.amp import autocast\nwith autocast():\n    pass\n", 'from torch.amp import autocast\nwith autocast("cuda"):\n    pass\n'),
+        ("from torch.cuda import amp\ns = amp.GradScaler(2.0)\n", 'from torch import amp\ns = amp.GradScaler("cuda", 2.0)\n'),
+        ("import torch.cuda.amp as amp\nwith amp.autocast(False):\n    pass\n", 'import torch.amp as amp\nwith amp.autocast("cuda", enabled=False):\n    pass\n'),
+        ("import torch\nc = torch.cuda.amp.autocast(dtype=torch.float16)\n", 'import torch\nc = torch.amp.autocast("cuda", dtype=torch.float16)\n'),
+        (
+            "import torch\n\n\nclass F(torch.autograd.Function):\n    @staticmethod\n    @torch.cuda.amp.custom_fwd\n    def forward(ctx, x):\n        return x\n",
+            'import torch\n\n\nclass F(torch.autograd.Function):\n    @staticmethod\n    @torch.amp.custom_fwd(device_type="cuda")\n    def forward(ctx, x):\n        return x\n',
+        ),
+        ("from torch.cuda.amp import custom_fwd as c\n\n@c(cast_inputs=None)\ndef f(x):\n    pass\n", 'from torch.amp import custom_fwd as c\n\n@c(device_type="cuda", cast_inputs=None)\ndef f(x):\n    pass\n'),
+    ],
+)  # fmt: skip
+def test_old_names_are_spelled_for_today(before: str, after: str, tmp_path: Path) -> None:
+    report = check(tmp_path, train=before)
+    assert report.outcomes[0].after == after
+    assert codes(report) == {"AMP504"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch.cuda.amp import autocast\nchoice = autocast if 1 else None\n",
+        "from torch.cuda.amp import autocast\nwith autocast(*flags):\n    pass\n",
+        "from torch.cuda.amp import autocast, common\n",
+        "import torch\nfound = hasattr(torch.cuda.amp, 'autocast')\n",
+        "from torch.cuda.amp import *\n",
+    ],
+)
+def test_what_is_handed_on_is_only_reported(text: str, tmp_path: Path) -> None:
+    report = check(tmp_path, train=text)
+    assert report.outcomes[0].after is None
+    (finding,) = report.findings
+    assert (finding.code, finding.hint.startswith("by hand: ")) == ("AMP504", True)
+
+
+def test_names_that_other_files_take_from_here_stay(tmp_path: Path) -> None:
+    report = check(
+        tmp_path,
+        train="from mine import autocast\nwith autocast():\n    pass\n",
+        mine="from torch.cuda.amp import autocast\n",
+    )
+    assert [outcome.after for outcome in report.outcomes] == [None, None]
