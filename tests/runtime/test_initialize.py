@@ -302,7 +302,8 @@ class TestAgain:
             optimizer.step()
             optimizer.zero_grad()
         assert amp.loss_scale() == 16384.0
-        assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
+        # One that ends the casts, one that watches for unscaled backwards.
+        assert (len(model._forward_pre_hooks), len(model._forward_hooks)) == (1, 2)
         assert len(optimizer._optimizer_step_pre_hooks) == 1
 
     def test_folds_start_with_a_fresh_scale_and_train_alike(self, float16: torch.dtype) -> None:
