@@ -142,6 +142,8 @@ def emulated(
     flags: Sequence[str] = ("-O1",),
     edits: Sequence[tuple[str, str, str]] = (),
     table_bytes: int = LARGE_TABLE,
+    ordinal: int = 0,
+    stream: int = 0,
 ) -> Emulated:
     """An engine of its own; libraries that were built before in `folder` are used again."""
     builder = Builder(folder / "libraries")
@@ -149,12 +151,12 @@ def emulated(
     driver = Driver(controls)
     engine = Engine(
         driver=driver,
-        context=driver.context(0),
+        context=driver.context(ordinal),
         compiler=EmulatingCompiler(builder, flags, edits),
         target=Target(90, real=True),
         cache=KernelCache(folder / "cache"),
         table_bytes=table_bytes,
-        stream=lambda: 0,
+        stream=lambda: stream,
         capturing=lambda: False,
     )
     return Emulated(engine, controls)

@@ -32,7 +32,7 @@ class Mutation:
 
 
 def adam(found: Emulated) -> None:
-    _train(UPDATES[0], UPDATES[0].modes[0], TYPES[0], sizes=SIZES)
+    _train(UPDATES[0], UPDATES[0].modes[0], TYPES[0], sizes=SIZES, steps=STEPS[:4])
 
 
 def adam_with_bfloat16(found: Emulated) -> None:

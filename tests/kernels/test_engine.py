@@ -12,9 +12,11 @@ import pytest
 import torch
 from ampify_runtime.kernels import operations
 from ampify_runtime.kernels.architecture import Target, target_for
+from ampify_runtime.kernels.driver import Driver, DriverError
 from ampify_runtime.kernels.engine import THREADS, Engine, options_for
 from ampify_runtime.kernels.engines import engine_for, table_bytes_for
 from ampify_runtime.kernels.families import FAMILIES, Unusable, Variant, common_variants
+from ampify_runtime.kernels.nvrtc import Nvrtc
 from ampify_runtime.kernels.sources import source_of
 from ampify_runtime.kernels.state import _FIELDS
 from ampify_runtime.kernels.table import CHUNK, LARGE_TABLE, SMALL_TABLE, capacity_of_table, parts_of, table_of
@@ -112,6 +114,23 @@ def test_each_variant_is_compiled_once_also_by_threads(tmp_path: Path, build_fol
     again = emulated(tmp_path).engine
     again.prepare(SCALE)
     assert again.images[SCALE].cached
+
+
+def test_each_device_has_its_context_and_its_stream(build_folder: Path) -> None:
+    engines = [emulated(build_folder, ordinal=ordinal, stream=1000 + ordinal) for ordinal in (0, 3, 5)]
+    for found, ordinal in [*zip(engines, (0, 3, 5), strict=True)] * 2:
+        with found.in_place():
+            operations.scale([torch.ones(9)], [torch.ones(9)], 2.0)
+        assert (found.controls.stand_in_ordinal(), found.controls.stand_in_stream()) == (ordinal, 1000 + ordinal)
+        assert found.controls.stand_in_depth() == 0
+
+
+def test_libraries_that_are_too_old(build_folder: Path) -> None:
+    builder = Builder(build_folder / "libraries")
+    with pytest.raises(DriverError, match="has no cuInit"):
+        Driver(ctypes.CDLL(str(builder.emulation)))
+    with pytest.raises(Unusable, match=r"older than CUDA 11\.1"):
+        Nvrtc(ctypes.CDLL(str(builder.emulation)))
 
 
 def test_nothing_new_is_loaded_while_a_graph_is_captured(tmp_path: Path, build_folder: Path) -> None:

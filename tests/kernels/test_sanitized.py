@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,8 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason="the sanitizer ends the pro
 def _updates(folder: Path, update: Update) -> int:
     sanitized = emulated(folder, flags=SANITIZED)
     with sanitized.in_place():
-        for types, shifts in product(TYPES[:2], SHIFTS.values()):
-            _train(update, update.modes[0], types, sizes=(0, 40, 300, 2049), shifts=shifts, steps=STEPS[2:3])
+        for shifts in SHIFTS.values():
+            _train(update, update.modes[0], TYPES[0], sizes=(0, 40, 300, 2049), shifts=shifts, steps=STEPS[2:3])
     return len(sanitized.engine.failures)
 
 

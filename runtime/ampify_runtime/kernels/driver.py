@@ -36,7 +36,10 @@ class Driver:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         for name, arguments in _ARGUMENTS.items():
-            getattr(library, name).argtypes = arguments
+            function = getattr(library, name, None)
+            if function is None:
+                raise DriverError(f"the CUDA driver has no {name}; a newer driver is needed")
+            function.argtypes = arguments
         self._check("cuInit", library.cuInit(0))
 
     def version(self) -> int:

@@ -6,7 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -115,7 +115,8 @@ class Engine:
         except (Unusable, DriverError) as error:
             self.failures[variant] = f"{variant}: {error}"
             raise Unusable(self.failures[variant]) from error
-        self.images[variant] = image
+        # What was loaded is the driver's; only what is told of it stays.
+        self.images[variant] = replace(image, content=b"")
 
     def launch(self, variant: Variant, entry: str, grid: tuple[int, int], *arguments: Argument) -> None:
         """Start a prepared kernel on torch's current stream, unless the grid is empty; raises DriverError."""

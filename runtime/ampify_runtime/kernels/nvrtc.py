@@ -22,6 +22,8 @@ class Nvrtc:
     """The compiler; several threads may use one."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        if not hasattr(library, "nvrtcGetCUBIN"):
+            raise Unusable("NVRTC is older than CUDA 11.1 and makes no machine code; a newer one is needed")
         self._library = library
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
         major, minor = ctypes.c_int(), ctypes.c_int()
