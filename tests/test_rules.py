@@ -55,6 +55,7 @@ TELLING = {
     "AMP306": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
     "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',
     "AMP501": 'with torch.autocast("cpu", dtype=torch.bfloat16):',
+    "AMP507": "total += model(Variable(batch, volatile=True)).mean()",
     "AMP503": "from apex.contrib.sparsity import ASP",
     "AMP601": "import lightning",
     "AMP602": "from accelerate import Accelerator",
@@ -63,7 +64,7 @@ TELLING = {
     "AMP214": "loss.backward()",
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
+ADVISORY = {"AMP507", "AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
 # A rule that speaks only under options other than the default ones.
 OPTIONS = {
     "AMP103": {"opt_level": "O2"},

@@ -11,6 +11,7 @@ from ampify.model.plan import Report
 from ampify.model.settings import Settings
 from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
 from ampify.pipeline.reading import Reading, read_files, read_text
+from ampify.pipeline.repairing import repair_sources
 from ampify.pipeline.settling import settle
 from ampify.pipeline.surroundings import surround
 from ampify.plan.silence import asks_to_be_skipped, read_comments
@@ -51,24 +52,26 @@ def run_text(raw: bytes, settings: Settings) -> Report:
 
 
 def _migrate(reading: Reading, settings: Settings, *, prove: bool = True) -> Report:
-    project = build_project(tuple(reading.sources.values()), settings, crowded=reading.crowded)
-    settled = settle(project, reading.sources, settings, prove=prove)
+    repairs = repair_sources(reading.sources, settings)
+    sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
+    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded)
+    settled = settle(project, sources, settings, prove=prove)
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
     unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))
-    unparsed = {finding.anchor.path for finding in project.unreadable}
+    unparsed = frozenset(finding.anchor.path for finding in project.unreadable)
     skipped = reading.skipped | (asking & unparsed) | read_comments(project.files.values()).skipped
     outcomes = file_outcomes(
         reading.seen,
-        reading.sources,
+        sources,
         settled.texts,
         {finding.anchor.path: finding for finding in unread},
         skipped,
         refusal_reasons(plan),
     )
-    findings = (*unreadable_findings(unread, settings), *plan.findings)
+    findings = (*unreadable_findings(unread, settings), *plan.findings, *repairs.findings(unparsed))
     return Report(
-        outcomes=outcomes,
+        outcomes=tuple(repairs.shown(outcomes, unparsed)),
         findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
         loops=loop_summaries(project, plan),
         ledger=plan.ledger,

@@ -4,5 +4,15 @@ from ampify.source.explanation import explain_syntax_error
 from ampify.source.failure import UnreadableSource
 from ampify.source.lines import split_lines
 from ampify.source.reading import decode_source, read_bytes, read_source
+from ampify.source.repair import Repaired, repaired
 
-__all__ = ["UnreadableSource", "decode_source", "explain_syntax_error", "read_bytes", "read_source", "split_lines"]
+__all__ = [
+    "Repaired",
+    "UnreadableSource",
+    "decode_source",
+    "explain_syntax_error",
+    "read_bytes",
+    "read_source",
+    "repaired",
+    "split_lines",
+]
