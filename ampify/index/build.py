@@ -13,6 +13,7 @@ from ampify.index.loops import Loops
 from ampify.index.old_amp import respellings
 from ampify.index.programs import Program, programs
 from ampify.index.trace import Trace
+from ampify.index.unfollowed import Unfollowed
 from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
@@ -71,11 +72,13 @@ def build_project(
     )
 
 
-def _analysed(program: Program) -> Loops | Finding:
+def _analysed(program: Program) -> Loops | Unfollowed | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
         flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
         flow.solve()
+        if flow.exhausted:
+            return Unfollowed(program)
         trace = Trace(flow)
         trace.run()
         loops = Loops(flow, trace)
