@@ -252,8 +252,21 @@ class Classifier:
             yield self._event("step", node, frame, stepped, "scaler" if scaler else "stranger")
         elif optimizers:
             yield self._event("step", node, frame, optimizers, "closure" if given else "")
+            wraps = frozenset(r for r in receivers if self._wraps_optimizer(r))
+            if wraps:
+                yield self._event("unknown_step", node, frame, (), trail(wraps))
         elif not inside and not given and self._may_be_optimizer(node, receivers):
             yield self._event("unknown_step", node, frame, (), trail(receivers))
+
+    def _wraps_optimizer(self, value: Value) -> bool:
+        """Whether something made outside the project was given an optimizer, and is none that is known."""
+        if not isinstance(value, Instance) or value.cls is not None or self.entities.is_optimizer(value):
+            return False
+        if catalog.is_scheduler(value.dotted) or value not in self.flow.created:
+            return False
+        frame, call = self.flow.created[value]
+        given = (self.flow.evaluate(argument, frame) for argument in (*call.args, *(v for _, v in call.keywords)))
+        return any(self.entities.is_optimizer(v) for values in given for v in values)
 
     def _may_be_optimizer(self, node: f.Call, receivers: Values) -> bool:
         if not isinstance(node.func, f.Attribute):

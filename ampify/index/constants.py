@@ -41,6 +41,9 @@ class Constants:
         known = self.known(test, frame, DEPTH)
         if known is not None:
             return bool(known.value)
+        if isinstance(test, f.Name):
+            value = self.assigned(test.id, frame)
+            return None if value is None else self.truth(value, frame)
         if not isinstance(test, f.Operation):
             return None
         if test.operator == "Not":
@@ -51,6 +54,18 @@ class Constants:
             decisive = test.operator == "Or"
             return decisive if decisive in parts else None if None in parts else not decisive
         return self.compared(test, frame) if test.kind == "Compare" else None
+
+    def assigned(self, name: str, frame: Frame) -> f.Expr | None:
+        """What a variable of a function is given by the one statement that gives it anything, whenever that is run."""
+        scope = self.flow.scope(frame)
+        if scope.kind != "function" or name not in scope.bound or any(p.name == name for p in scope.parameters):
+            return None
+        if any(name in inner.outer - inner.globally for inner in self.flow.files[frame.path].scopes):
+            return None
+        found = [s for s in statements(scope.body) if name in _bound_by(s)]
+        only = found[0] if len(found) == 1 and found[0] in scope.body else None
+        plain = isinstance(only, f.Assign) and only.kind != "AugAssign" and len(only.targets) == 1
+        return only.value if isinstance(only, f.Assign) and plain and isinstance(only.targets[0], f.Name) else None
 
     def decided(self, test: f.Expr, frame: Frame) -> Truth:
         """Whether a condition holds in a frame, if it does not in others of the same function: a call that is the only
@@ -245,9 +260,15 @@ def _rebound(scopes: tuple[f.Scope, ...], index: int) -> set[str]:
         if scope.parent == index:
             found.add(scope.name)
     for statement in statements(scopes[index].body):
-        if isinstance(statement, f.Import):
-            found |= {name.bound for name in statement.names}
-        found |= {node.id for target in _targets(statement) for node, _ in in_order(target) if isinstance(node, f.Name)}
-        for whole in expressions(statement):
-            found |= {node.target.id for node, _ in in_order(whole) if isinstance(node, f.Walrus)}
+        found |= _bound_by(statement)
+    return found
+
+
+def _bound_by(statement: f.Stmt) -> set[str]:
+    """Names that a statement itself gives a value, or takes it from."""
+    found = {node.id for target in _targets(statement) for node, _ in in_order(target) if isinstance(node, f.Name)}
+    if isinstance(statement, f.Import):
+        found |= {name.bound for name in statement.names}
+    for whole in expressions(statement):
+        found |= {node.target.id for node, _ in in_order(whole) if isinstance(node, f.Walrus)}
     return found
