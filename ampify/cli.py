@@ -34,7 +34,7 @@ from ampify.write import put_report, require_place
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
-OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics")
+OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify")
 LISTS = ("select", "ignore")
 
 
@@ -46,6 +46,12 @@ class Problem(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Prints the line on standard error."""
         click.echo(f"ampify: {self.format_message()}", file=file, err=file is None)
+
+
+class LeftUnwritten(Problem):
+    """A migration that was not written, for a person to look at."""
+
+    exit_code = LEFT_FOR_A_PERSON
 
 
 class CommandsFirst(click.Group):
@@ -167,6 +173,7 @@ def main() -> None:
 @click.option("--exclude", metavar="GLOB", multiple=True, help="Leave these files out.")
 @click.option("--no-cache", is_flag=True, help="Analyse every file anew.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where 1 would say that something is left for a person.")
+@click.option("--verify", metavar="COMMAND", help="Write only if `python train.py ...` trains alike, migrated.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the diff, what failed and what is refused, and nothing else.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every loop with all its sites, and where ampify failed.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule had something to say.")
@@ -180,6 +187,7 @@ def migrate(
     verbose: bool,
     quiet: bool,
     statistics: bool,
+    verify: str | None,
     config: Path | None,
     **_: Any,
 ) -> None:
@@ -190,10 +198,14 @@ def migrate(
         raise Problem("--check writes nothing; give --write or --check, not both")
     if quiet and verbose:
         raise Problem("--quiet and --verbose ask for opposite things; give one of them")
+    if verify is not None and (not write or DASH in paths):
+        raise Problem("--verify decides whether --write writes; to verify alone, run `ampify verify SCRIPT -- ARGS`")
     _require_scripts(paths)
     options = read_options(_given(ctx), [p for p in paths if p != DASH], config, [rule.code for rule in all_rules()])
     for path in options.reports:
         require_place(path)
+    if verify is not None and not verify_command.allows(verify, options.settings, paths):
+        raise LeftUnwritten("the migrated version does not hold up, so that nothing was written")
     style = Style(check, _coloured(sys.stderr), quiet, verbose, statistics)
     if DASH in paths:
         report = _migrate_stdin(paths, options, style, write=write)

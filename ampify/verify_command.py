@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from ampify.config import read_options
+from ampify.model.settings import Settings
 from ampify.report.colour import wants_colour
 from ampify.report.status import DONE, LEFT_FOR_A_PERSON
 from ampify.rules import all_rules
-from ampify.verify import FORMS, VERIFY_PROBLEMS, Command, report_form, request_for, verify, written
+from ampify.verify import FORMS, VERIFY_PROBLEMS, Command, report_form, request_for, request_of_line, verify, written
 from ampify.write import put_report, require_place
 
 PROBLEMS = VERIFY_PROBLEMS
@@ -72,6 +73,18 @@ def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> in
     colour = wants_colour(os.environ, terminal=sys.stdout.isatty())
     click.echo(written(verification, given["form"], colour=colour), nl=False)
     return DONE if verification.verdict.good else LEFT_FOR_A_PERSON
+
+
+def allows(line: str, settings: Settings, paths: Sequence[Path]) -> bool:
+    """Whether what migrating `paths` changes may be written, by a verification of the command in `line`.
+
+    What was found goes to standard error. Where nothing would change, there is nothing to forbid.
+    """
+    verification = verify(request_of_line(line, settings, paths), say)
+    colour = wants_colour(os.environ, terminal=sys.stderr.isatty())
+    click.echo(written(verification, "text", colour=colour), nl=False, err=True)
+    changes = verification.migration is not None and bool(verification.migration.changed)
+    return verification.verdict.good or not changes
 
 
 def say(stage: str) -> None:

@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, Option] = {
     "no-cache": _FLAG,
 }
 # Flags that say what this one run is to do; a file that preset them would surprise.
-RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics")
+RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics", "verify")
 
 
 def read_value(key: str, given: object, where: str) -> Value:

@@ -5,7 +5,7 @@ from ampify.verify.command import Command, UnclearCommand, parse_command
 from ampify.verify.notebook import DamagedNotebook
 from ampify.verify.reports import FORMS, UnknownReport, report_form, written
 from ampify.verify.session import Verification, verify
-from ampify.verify.start import NoSuchScript, request_for
+from ampify.verify.start import NoSuchScript, request_for, request_of_line
 
 # Each says what, where and what to do.
 VERIFY_PROBLEMS: tuple[type[Exception], ...] = (
@@ -24,6 +24,7 @@ __all__ = [
     "parse_command",
     "report_form",
     "request_for",
+    "request_of_line",
     "verify",
     "written",
 ]

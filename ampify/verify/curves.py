@@ -97,6 +97,7 @@ class Yardstick:
 
     means: tuple[float, ...]
     finals: tuple[float, ...]
+    pairs: int = 0
 
 
 def yardstick(runs: Sequence[Run]) -> Yardstick:
@@ -107,4 +108,5 @@ def yardstick(runs: Sequence[Run]) -> Yardstick:
     return Yardstick(
         tuple(max(d.mean for d in column) for column in columns),
         tuple(max(d.final for d in column) for column in columns),
+        len(found),
     )

@@ -22,6 +22,7 @@ INSIDE = Path(__file__).parent / "inside"
 VARIABLE = "AMPIFY_WATCH"
 # What would decide in the script's process in our place.
 _OVERRULED = ("AMPIFY_OPT_LEVEL", "AMPIFY_DTYPE", VARIABLE, "PYTHONHASHSEED")
+OUTPUT, ERRORS = "output.txt", "errors.txt"
 # What a process prints is kept to this many characters, its end.
 MOST_OUTPUT = 4_000_000
 _GRACE_SECONDS = 5.0
@@ -61,13 +62,17 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: how it ended, what it printed, what was recorded. `tree` is its copy, as the run left it."""
+    """One run: how it ended, what it printed on both streams, what was recorded.
+
+    `tree` is its copy, as the run left it.
+    """
 
     name: str
     status: int
     seconds: float
     timed_out: bool
     output: str
+    errors: str
     records: Records
     tree: Path
 
@@ -118,13 +123,20 @@ def run_watched(plan: Plan, command: Command, place: Workplace, directory: Path,
     orders = _orders(plan, place, records)
     environment = _environment(orders, place) | dict(command.environment) | dict(plan.environment)
     words = [python or sys.executable, *(_moved(word, place) for word in command.interpreter_arguments)]
-    output = folder / "output.txt"
     began = time.monotonic()
-    status, timed_out = _run(words, place.tree / directory, environment, output, timeout)
+    status, timed_out = _run(words, place.tree / directory, environment, folder, timeout)
     seconds = time.monotonic() - began
     place.tree.rename(folder / "tree")
-    text = output.read_text(encoding="utf-8", errors="replace")[-MOST_OUTPUT:]
-    return Run(plan.name, status, seconds, timed_out, text, read_records(records), folder / "tree")
+    return Run(
+        name=plan.name,
+        status=status,
+        seconds=seconds,
+        timed_out=timed_out,
+        output=_text(folder / OUTPUT),
+        errors=_text(folder / ERRORS),
+        records=read_records(records),
+        tree=folder / "tree",
+    )
 
 
 def _orders(plan: Plan, place: Workplace, records: Path) -> dict[str, str | int]:
@@ -168,17 +180,21 @@ def _moved(word: str, place: Workplace) -> str:
     return word
 
 
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")[-MOST_OUTPUT:]
+
+
 def _run(
-    words: list[str], directory: Path, environment: dict[str, str], output: Path, timeout: float
+    words: list[str], directory: Path, environment: dict[str, str], folder: Path, timeout: float
 ) -> tuple[int, bool]:
-    with output.open("wb") as file:
+    with (folder / OUTPUT).open("wb") as output, (folder / ERRORS).open("wb") as errors:
         process = subprocess.Popen(
             words,
             cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
+            stdout=output,
+            stderr=errors,
             start_new_session=True,
         )
         try:

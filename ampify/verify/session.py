@@ -188,8 +188,9 @@ def _find(session: _Session, level: Run, dtype: str) -> tuple[NonFinite, ...]:
 
 def _dtype(request: Request, original: Run) -> str:
     """What to ask the runtime for: nothing where it chooses a type by itself, as on CUDA."""
-    if request.dtype != "auto":
-        return request.dtype
+    asked = dict(request.command.environment).get("AMPIFY_DTYPE")
+    if asked or request.dtype != "auto":
+        return asked or request.dtype
     devices = {step.device for process in original.processes for step in process.steps}
     return "bfloat16" if devices <= {"cpu"} else ""
 

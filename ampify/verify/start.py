@@ -9,7 +9,7 @@ from typing import Any
 
 from ampify.model.settings import Settings
 from ampify.verify.base import project_root
-from ampify.verify.command import Command, launched
+from ampify.verify.command import Command, launched, parse_command
 from ampify.verify.request import Request
 
 
@@ -66,6 +66,23 @@ def request_for(
         resume=options["resume"],
         python=options["python"],
         keep=options["keep"],
+    )
+
+
+def request_of_line(line: str, settings: Settings, paths: Sequence[Path]) -> Request:
+    """The request that `--write --verify "python train.py ..."` makes, all else as it is by default.
+
+    Raises UnclearCommand and NoSuchScript.
+    """
+    command = parse_command(line)
+    here = Path.cwd().resolve()
+    root = find_project(command, here, None)
+    return Request(
+        command=command,
+        root=root,
+        directory=here.relative_to(root),
+        settings=replace(settings, vendor=None, import_root="."),
+        migrate=tuple(_inside(path, root) for path in paths),
     )
 
 

@@ -47,7 +47,7 @@ def test_the_users_files_are_only_read(tmp_path: Path) -> None:
     (data / "weights.pt").write_bytes(b"1" * (LARGEST_COPIED + 1))
     elsewhere = tmp_path / "elsewhere.txt"
     run = run_here(tmp_path, SCRIPT, str(elsewhere), steps=0)
-    assert run.status == 0, run.output
+    assert run.status == 0, run.errors
     assert (data / "table.bin").read_bytes() == b"0" * (LARGEST_COPIED + 1)
     assert (data / "weights.pt").read_bytes() == b"1" * (LARGEST_COPIED + 1)
     assert (run.tree / "data/table.bin").read_bytes()[:8] == b"changed0"

@@ -48,7 +48,8 @@ class Scaling:
     def saw_clip(self, place: str) -> None:
         """Takes note of a clip, which is a fault while gradients are scaled."""
         if self.active and (self.gradients_scaled or self._open):
-            self.fault("clip-before-unscale", place, "gradients are clipped while they are scaled")
+            kind = "clip-in-block" if self._initialized else "clip-before-unscale"
+            self.fault(kind, place, "gradients are clipped while they are scaled")
 
     def saw_step(self, optimizer: Any, place: str) -> None:
         """Takes note of a step: an initialized optimizer must have been named by a block since its last one."""
