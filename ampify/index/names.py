@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,6 +23,9 @@ INTERNAL = ("params", "wrapped", "return")
 
 # Values of which a name can stand for a model, an optimizer, or what holds these.
 INTERESTING = (Instance, Container, Opaque)
+
+# A field that is an element under a string that needs no escape.
+_PLAIN_KEY = re.compile(r"""\['[^'"\\\n]+'\]""")
 
 Entity: TypeAlias = "Callable[[Values, Spot], frozenset[Value]]"
 
@@ -191,7 +195,10 @@ class Names:
             yield from self.fields(Held(field.text, inner, field.through), place)
 
     def fields(self, held: Held, place: Spot) -> Iterator[Held]:
-        """Fields of what an expression may hold; what only some of these have is no field."""
+        """Fields of what an expression may hold; what only some of these have is no field. Those of a dict are what it
+        has under constant strings."""
+        if len(held.values) == 1:
+            yield from self.items(held, next(iter(held.values)), place)
         owners = [v for v in sorted(held.values, key=lambda v: v.number) if isinstance(v, Instance)]
         for field in dict.fromkeys(name for owner in owners for name in self.flow.store.fields(owner)):
             if not field.isidentifier() or field in INTERNAL:
@@ -200,6 +207,15 @@ class Names:
                 continue
             values = NOTHING.union(*(self.moments.values(owner, field, place) for owner in owners))
             yield Held(f"{held.text}.{field}", values, (*held.through, *((owner, field) for owner in owners)))
+
+    def items(self, held: Held, owner: Value, place: Spot) -> Iterator[Held]:
+        """The elements of a dict that is only ever given some under constant strings."""
+        fields = self.flow.store.fields(owner) if isinstance(owner, Container) and owner.part == "dict" else ()
+        quote = self.flow.files[place.frame.path].quote
+        if all(_PLAIN_KEY.fullmatch(field) for field in fields):
+            for field in fields:
+                values = self.moments.values(owner, field, place)
+                yield Held(f"{held.text}[{quote}{field[2:-2]}{quote}]", values, (*held.through, (owner, field)))
 
     def shut(self, owner: Instance) -> bool:
         """Whether the fields of an object are its own business: an optimizer's, or a module's that does not train."""
