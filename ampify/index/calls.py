@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ampify import catalog
@@ -116,6 +116,14 @@ class Calls:
             case Opaque() | Parameters():
                 return self.flow.one(Derived, callee) | flowing(self.flow, positional, keywords)
         return flowing(self.flow, positional, keywords)
+
+    def decorate(self, decorators: Iterable[f.Expr], cls: Values, frame: Frame) -> None:
+        """Hands a class to the project's own functions that decorate it: a registry keeps it under a name."""
+        for decorator in decorators:
+            call = f.Call(decorator.span, decorator, (), ())
+            for function in self.flow.evaluate(decorator, frame):
+                if isinstance(function, FunctionValue):
+                    self.invoke(function, (cls,), {}, (frame, call))
 
     def kept(self, partial: Partial) -> tuple[list[Values], dict[str, Values]]:
         """The arguments that a partial function keeps."""

@@ -179,7 +179,9 @@ class Flow:
         if scope.kind == "class":
             for base in scope.bases:
                 self.evaluate(base, frame)
-            self.bind(frame, scope.name, self.one(ClassValue, frame.path, scope.index, frame))
+            cls = self.one(ClassValue, frame.path, scope.index, frame)
+            self.bind(frame, scope.name, cls)
+            self.calls.decorate(statement.decorators, cls, frame)
             self.run_class(self.make(Frame, frame.path, scope.index, (), frame))
         else:
             self.bind(frame, scope.name, self.one(FunctionValue, frame.path, scope.index, frame, None))
