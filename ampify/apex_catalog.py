@@ -92,6 +92,7 @@ EXTENSIONS: Mapping[str, str] = {
     "syncbn": "torch.nn.SyncBatchNorm",
     "xentropy_cuda": "torch.nn.functional.cross_entropy",
 }
+_OF_EVERY_MODULE = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__"})
 UNKNOWN = "the documentation of torch"
 
 
@@ -100,7 +101,7 @@ def has_equal(dotted: str) -> bool:
     parts = dotted.split(".")
     size = max(n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in EQUALS)
     rest = parts[size:]
-    return not rest or rest[0] == "*" or rest[0] in EQUALS[".".join(parts[:size])]
+    return not rest or rest[0] in ("*", *_OF_EVERY_MODULE) or rest[0] in EQUALS[".".join(parts[:size])]
 
 
 def nearest(dotted: str) -> str:

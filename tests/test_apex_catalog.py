@@ -45,6 +45,7 @@ def test_what_is_said_to_be_near_has_no_equal_itself(dotted: str) -> None:
         ("apex.contrib.sparsity.ASP", False),
         ("apex.contrib.*", False),
         ("apex.__version__", False),
+        ("apex.amp.__dict__", True),
     ],
 )
 def test_a_name_has_an_equal_if_the_module_that_holds_it_lists_it(dotted: str, equal: bool) -> None:

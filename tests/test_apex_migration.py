@@ -90,6 +90,10 @@ def codes(report: Report) -> list[tuple[str, int, bool]]:
             "try:\n    from ampify_runtime import amp\nexcept:\n"
             '    raise ("Please install ampify for mixed precision training")\n',
         ),
+        (
+            "from apex import amp\nprint('Install NVIDIA Apex for Apex AMP.', 'apex is not installed')\n",
+            "from ampify_runtime import amp\nprint('Install ampify for Apex AMP.', 'ampify is not installed')\n",
+        ),
         ('"""Needs you to install apex."""\nfrom apex import amp\n', '"""Needs you to install apex."""\nfrom ampify_runtime import amp\n'),
     ],
 )  # fmt: skip
@@ -222,6 +226,51 @@ def test_a_clip_of_the_models_parameters_is_named_where_amp_may_not_be_imported(
     assert [(f.code, f.fix is None, f.refuses) for f in report.findings if f.code == "AMP202"] == [
         ("AMP202", True, False)
     ]
+
+
+# A wrap before the call
+
+
+WRAPPED = f"""\
+import torch
+from ampify_runtime import amp
+from torch.nn.parallel import DataParallel
+model = torch.nn.Linear(4, 1)
+{{wrap}}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level={{level}})
+{LOOP}"""
+
+
+def wrapped(level: str, wrap: str = "model = DataParallel(model)") -> str:
+    return WRAPPED.format(wrap=wrap, level=level)
+
+
+def test_a_wrap_before_a_call_that_casts_parameters_moves_behind_it_when_asked_to(tmp_path: Path) -> None:
+    report = migrate(tmp_path, train=wrapped("'O2'"))
+    assert text_of(report) is None
+    assert [(c, line, refuses) for c, line, refuses in codes(report)] == [("AMP103", 5, True)]
+    unsafe = migrate(tmp_path, Settings(root=str(tmp_path), unsafe=True), train=wrapped("'O2'"))
+    after = text_of(unsafe)
+    assert after is not None
+    assert after.index("amp.initialize(") < after.index("model = DataParallel(model)")
+    assert codes(migrate(tmp_path, train=after)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (wrapped("'O1'"), []),
+        (wrapped("level()"), [("AMP103", 5, False)]),
+        (wrapped("'O2'", "model = DataParallel(model)\nprint(model.module)"), [("AMP103", 5, True)]),
+        (wrapped("'O3'", "outer = DataParallel(model)"), [("AMP103", 5, True)]),
+    ],
+)
+def test_a_wrap_that_cannot_simply_move_is_only_reported(
+    text: str, expected: list[tuple[str, int, bool]], tmp_path: Path
+) -> None:
+    report = migrate(tmp_path, Settings(root=str(tmp_path), unsafe=True), train=text)
+    assert (codes(report), text_of(report)) == (expected, None)
 
 
 # Beside the code

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Final
 
 from ampify.gate.scopes import DELETION, UPDATE, Meaning, Scope, import_meaning, scopes_of
 from ampify.model.edit import AddImport, Edit, Replace
-
-_NAME: Final = re.compile(r"Name\(id='\w+', ctx=Load\(\)\)")
 
 
 def name_trouble(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -> str | None:
@@ -45,7 +41,8 @@ def _newly_shadowed(
             continue
         for name, meaning in scope.bound - before.bound:
             gone = before.meanings(name) - scope.meanings(name)
-            if not (_may_bind(before, scope, name, meaning) or _moves(meaning, gone, edits)):
+            as_often = before.count(name) == scope.count(name)
+            if not (_may_bind(before, scope, name, meaning) or _moves(meaning, gone, edits, as_often=as_often)):
                 yield f"the name {name!r} has another meaning in {_title(scope)} already"
 
 
@@ -62,17 +59,14 @@ def _may_bind(before: Scope, after: Scope, name: str, meaning: Meaning) -> bool:
     return not any(name in scope.loads and _reads_past(scope, before, name) for scope in before.everything())
 
 
-def _moves(meaning: Meaning, gone: Set[Meaning], edits: Sequence[Edit]) -> bool:
-    """Whether a binding takes the place of one that is gone and means the same, from a module under a new name."""
-    kind, last = meaning[0], meaning[-1]
+def _moves(meaning: Meaning, gone: Set[Meaning], edits: Sequence[Edit], *, as_often: bool) -> bool:
+    """Whether a binding takes the place of one that is gone: an import from another module, or a replaced value."""
+    kind = meaning[0]
     if kind in ("from", "import"):
-        name = last.rpartition(".")[2]
+        name = meaning[-1].rpartition(".")[2]
         return any(other[0] == kind and other[-1].rpartition(".")[2] == name for other in gone)
-    if kind != "value":
-        return False
-    codes = {edit.code for edit in edits if isinstance(edit, Replace) and edit.anchor.kind == "Name"}
-    renamed = (_NAME.sub(ast.dump(ast.parse(code, mode="eval").body), other[-1]) for other in gone for code in codes)
-    return last in renamed
+    # Where a name is bound as often as before, nothing binds it anew: a value was replaced in its place.
+    return kind == "value" and bool(gone) and as_often and any(isinstance(edit, Replace) for edit in edits)
 
 
 def _reads_past(reader: Scope, scope: Scope, name: str) -> bool:

@@ -46,6 +46,10 @@ class Scope:
         """In what meanings this scope binds `name`."""
         return {meaning for own, meaning in self.bound if own == name}
 
+    def count(self, name: str) -> int:
+        """How often this scope binds `name`."""
+        return sum(times for (own, _), times in self.bound.items() if own == name)
+
     def home(self, name: str) -> Scope | None:
         """The scope whose `name` is meant by `name` here; None if it is built in or unbound."""
         scope: Scope | None = self.module() if name in self.global_names else self

@@ -20,7 +20,11 @@ _BY_NAME = frozenset({"import_module", "__import__", "find_spec", "importorskip"
 _MODULE = re.compile(rf"{ROOT}(\.\w+)*")
 _TOKEN = re.compile(rf"\b{ROOT}\b")
 # "Please install apex from https://... to use fp16": a message that names apex as what to install.
-INSTALL = re.compile(r"\b(?:the )?(?:nvidia )?apex(?: from https?://[^\s'\"]+(?<![.,!?;:)]))?", re.IGNORECASE)
+INSTALL = re.compile(
+    r"(?<=install )(?:the )?(?:nvidia )?apex\b(?: from https?://[^\s'\"]+(?<![.,!?;:)]))?"
+    r"|\bapex\b(?= is not installed)",
+    re.IGNORECASE,
+)
 
 
 def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tuple[ApexGroup, ...]:
@@ -156,7 +160,7 @@ def _texts(facts: f.FileFacts, imported: bool) -> Iterator[ApexUse]:
                 if called and _MODULE.fullmatch(node.value):
                     anchor = facts.anchor(node)
                     yield ApexUse("text", anchor, node.value, anchor, has_equal(node.value))
-                elif imported and "install" in node.value.lower() and INSTALL.search(node.value):
+                elif imported and INSTALL.search(node.value):
                     anchor = facts.anchor(node)
                     yield ApexUse("message", anchor, "", anchor, True)
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from ampify import catalog
+from ampify.index.early_wraps import EarlyWraps
 from ampify.index.events import Event
 from ampify.index.flags import Flags
 from ampify.index.flow import Flow
@@ -36,6 +37,7 @@ class Initializing:
         self.placing = Placing(flow, self.names)
         self.flags = Flags(flow, self.names)
         self.switches = Switches(flow)
+        self.early_wraps = EarlyWraps(flow)
 
     def places(
         self, backwards: tuple[Event, ...], models: frozenset[Value], related: tuple[Event, ...], loop: str
@@ -59,7 +61,7 @@ class Initializing:
         trained = frozenset(o for e in running for o in self.entities.reached(e))
         present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
         for event in present:
-            place = self.present(event)
+            place = self.present(event, related)
             found.setdefault((place.anchor, place.models, place.optimizers), place)
         missing = trained - frozenset(v for e in present for v in e.values)
         if not missing:
@@ -184,13 +186,15 @@ class Initializing:
             return NOTHING
         return NOTHING.union(*(moments.values(owner, expr.attr, spot) for owner in owners))
 
-    def present(self, event: Event) -> Initialize:
+    def present(self, event: Event, related: tuple[Event, ...]) -> Initialize:
         statement = self.flow.files[event.frame.path].anchor(event.statement)
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
         given = [facts.text(a.span) for a in event.node.args[:2]]
         conditional = self.switches.conditional(event)
-        return Initialize(statement, tuple(given[:1]), tuple(given[1:]), True, conditional=conditional)
+        found = Initialize(statement, tuple(given[:1]), tuple(given[1:]), True, conditional=conditional)
+        early = self.early_wraps
+        return replace(found, level=early.level(event), early_wraps=early.before(event, related))
 
     @staticmethod
     def first_build(optimizers: frozenset[Value], related: Iterable[Event]) -> Event | None:

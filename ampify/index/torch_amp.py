@@ -297,11 +297,16 @@ class TorchAmp:
             return
         facts = self.flow.files[event.frame.path]
         key, holder = facts.text(argument.index.span), facts.text(argument.value.span)
-        if any(key in test or "scaler" in test for test in self.conditions(event)):
+        if any(key in test for test in self.conditions(event)) or self.attempted(event):
             return
         whole = isinstance(event.statement, f.Evaluate) and isinstance(argument.value, f.Name)
         repair = Repair(facts.anchor(event.statement), (key, holder)) if whole else None
         yield Defect("scaler-state-demanded", event.anchor, "", (), repair)
+
+    def attempted(self, event: Event) -> bool:
+        """Whether an event may fail without stopping its function."""
+        frame, span = event.stack[-1]
+        return any(isinstance(block[i], f.Try) for block, i in path_to(self.flow.scope(frame).body, span))
 
     def conditions(self, event: Event) -> list[str]:
         """Texts of the tests around an event in its own function."""

@@ -59,11 +59,21 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyWrap:
+    """A parallel wrap before a present `amp.initialize`. `statement`, with its `text`, can move behind that call."""
+
+    call: Anchor
+    statement: Anchor | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Initialize:
     """Where `amp.initialize` stands, or goes: after the statement `anchor`. `models` and `optimizers` are expressions
     in scope there; `bare` tells that one is a name of an outer scope, not to be bound anew. `flag` is the script's
     option for the opt level, if its namespace is in scope there. `conditional` tells that one that is present is called
-    only under a condition, `beside` where a call is present in the same run that these optimizers were not given to."""
+    only under a condition, `beside` where a call is present in the same run that these optimizers were not given to.
+    `level` is the literal opt level of a call that is present, and `early_wraps` the parallel wraps before it."""
 
     anchor: Anchor
     models: tuple[str, ...]
@@ -72,6 +82,8 @@ class Initialize:
     flag: Flag | None = None
     conditional: bool = False
     beside: Anchor | None = None
+    level: str | None = None
+    early_wraps: tuple[EarlyWrap, ...] = ()
     bare: bool = False
 
 

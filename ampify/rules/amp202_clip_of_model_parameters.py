@@ -77,8 +77,8 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, clip: Cli
     if clip.optimizer is not None:
         edits.append(Replace(clip.parameters, f"{project.amp(clip.call.path)}.master_params({clip.optimizer})"))
         message = f"this clips the gradients of the model's parameters, not of those that {clip.optimizer} steps"
-    elif settings.opt_level not in CASTING_LEVELS:
-        message = f"at {settings.opt_level} no one optimizer holds just the parameters that this clips"
+    elif (level := _level(settings, loop)) not in CASTING_LEVELS:
+        message = f"at {level} no one optimizer holds just the parameters that this clips"
         hint = "clip amp.master_params(optimizer) of each optimizer by hand, or use O1"
         return Finding(CODE, NAME, clip.call, message, hint, refuses=True, loop=loop.id)
     else:
@@ -88,3 +88,11 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, clip: Cli
     fix = migrating(project, settings, loop, clip.call.path, *edits)
     hint = "" if fix else CONDITIONAL_AMP
     return Finding(CODE, NAME, clip.call, message, hint, fix, loop=loop.id)
+
+
+def _level(settings: Settings, loop: TrainingLoop) -> str:
+    """The opt level that holds for a loop: of a call of `amp.initialize` that is there, else the one asked for."""
+    present = [place.level for place in loop.initializes if place.present]
+    return next((level for level in present if level not in CASTING_LEVELS), None) or (
+        settings.opt_level if not present else "O1"
+    )
