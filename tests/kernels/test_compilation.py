@@ -52,7 +52,7 @@ def _compiled_without_spills(nvrtc: Nvrtc, variant: Variant, capability: int, ta
     assert set(reports) == {("0", "0", "0")}, compiled.log
     assert "warning" not in compiled.log
     # 256 threads a block, at least three blocks of them on a multiprocessor's 65,536 registers.
-    assert max(map(int, re.findall(r"Used (\d+) registers", compiled.log))) <= 80
+    assert max(map(int, re.findall(r"Used (\d+) registers", compiled.log))) <= 85
     return compiled.image
 
 

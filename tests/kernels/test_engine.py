@@ -70,7 +70,7 @@ def _letter(parameter: str) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_arguments_are_those_of_the_source(family: str) -> None:
     text = source_of(Variant(family, ("float32",) * len(FAMILIES[family].parameters))).text
-    found = re.findall(r'extern "C" __global__ void __launch_bounds__\(\w+\) (\w+)\(([^)]*)\)', text)
+    found = re.findall(r'extern "C" __global__ void __launch_bounds__\([\w, ]+\) (\w+)\(([^)]*)\)', text)
     letters = {name: "".join(_letter(each.strip()) for each in arguments.split(",")) for name, arguments in found}
     assert letters == dict(FAMILIES[family].entries)
 

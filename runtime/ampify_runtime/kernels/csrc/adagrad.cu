@@ -5,7 +5,7 @@
 
 using adagrad_lists = Lists<In<GRAD>, InOut<PARAM>, InOut<STATE>, Out<MODEL>>;
 
-extern "C" __global__ void __launch_bounds__(kThreads) adagrad(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) adagrad(
     const __grid_constant__ Table<adagrad_lists::count> table, const StepState* state, float epsilon, float decay,
     int decoupled) {
   const StepState now = *state;

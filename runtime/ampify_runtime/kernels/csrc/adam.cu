@@ -5,7 +5,7 @@
 
 using adam_lists = Lists<In<GRAD>, InOut<PARAM>, InOut<STATE>, InOut<STATE>, Out<MODEL>>;
 
-extern "C" __global__ void __launch_bounds__(kThreads) adam(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) adam(
     const __grid_constant__ Table<adam_lists::count> table, const StepState* state, float beta1, float rest1,
     float beta2, float rest2, float epsilon, float decay, int decoupled) {
   const StepState now = *state;

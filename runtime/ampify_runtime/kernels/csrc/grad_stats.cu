@@ -5,7 +5,7 @@
 using grad_stats_lists = Lists<In<INPUT>>;
 
 // `of_block`: for each block, the sum of squares of its elements. `found_inf`, which may be null, is set to 1.
-extern "C" __global__ void __launch_bounds__(kThreads) grad_stats(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) grad_stats(
     const __grid_constant__ Table<grad_stats_lists::count> table, float* of_block, float* found_inf) {
   float sum = 0.f;
   bool finite = true;
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) grad_stats(
   if (threadIdx.x == 0) of_block[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) largest(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) largest(
     const __grid_constant__ Table<grad_stats_lists::count> table, float* of_block) {
   float most = 0.f;
   chunk_of_block(table, grad_stats_lists{}).for_each([&](float (&x)[grad_stats_lists::count]) {

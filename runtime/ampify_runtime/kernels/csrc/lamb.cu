@@ -13,7 +13,7 @@ __device__ inline float lamb_update(const StepState& now, float p, float m, floa
 }
 
 // `squares`: for each block, the sums of p * p and u * u. `decay_grad` and `decay_update`: one of them is 0.
-extern "C" __global__ void __launch_bounds__(kThreads) lamb_moments(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) lamb_moments(
     const __grid_constant__ Table<lamb_moments_lists::count> table, const StepState* state, float* squares, float beta1,
     float beta3, float beta2, float rest2, float epsilon, float decay_grad, float decay_update) {
   const StepState now = *state;
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lamb_moments(
 }
 
 // A block a tensor: the ratio of both norms, 1 where one of them is 0 or where the tensor is not to have one.
-extern "C" __global__ void __launch_bounds__(kThreads) lamb_ratios(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) lamb_ratios(
     const __grid_constant__ Spans spans, const StepState* state, const float* squares, float* ratios, int adaptive) {
   if (state->skip != 0.f) return;
   double of_params = 0., of_updates = 0.;
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lamb_ratios(
   ratios[spans.index[blockIdx.x]] = has_ratio ? (float)sqrt(of_params / of_updates) : 1.f;
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) lamb_apply(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) lamb_apply(
     const __grid_constant__ Table<lamb_apply_lists::count> table, const StepState* state, const float* ratios,
     float epsilon, float decay_update) {
   const StepState now = *state;

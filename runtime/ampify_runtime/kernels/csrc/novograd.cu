@@ -6,7 +6,7 @@
 using novograd_lists = Lists<In<GRAD>, InOut<PARAM>, InOut<STATE>, Out<MODEL>>;
 
 // Blends the norms of this step's gradients, still scaled, into those kept; a thread a tensor.
-extern "C" __global__ void __launch_bounds__(kThreads) novograd_norms(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) novograd_norms(
     float* kept, const float* norms, int count, const StepState* state, float beta2, float rest2, int largest,
     int first_run) {
   const int i = blockIdx.x * kThreads + threadIdx.x;
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) novograd_norms(
   kept[i] = is_first_run(*state, first_run) ? n : blended;
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) novograd(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) novograd(
     const __grid_constant__ Table<novograd_lists::count> table, const StepState* state, const float* norms, float beta1,
     float beta3, float epsilon, float decay, int decay_in_moment) {
   const StepState now = *state;

@@ -10,7 +10,7 @@ template <typename T> __device__ inline void* row_of(const void* matrix, i64 row
   return (char*)matrix + row * columns * element<T>::size;
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) row_norm(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) row_norm(
     const void* input, const void* weight, const void* bias, void* output, float* means, float* rstds, int columns,
     float epsilon) {
   const i64 row = blockIdx.x;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) row_norm(
   });
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) row_norm_backward(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_backward(
     const void* grad, const void* input, const void* weight, const float* means, const float* rstds, void* grad_input,
     int columns) {
   const i64 row = blockIdx.x;
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) row_norm_backward(
 }
 
 // A thread a column of a strip of rows: `of_strip` holds, for each strip, a row of weight sums and a row of bias sums.
-extern "C" __global__ void __launch_bounds__(kThreads) row_norm_strips(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_strips(
     const void* grad, const void* input, const float* means, const float* rstds, float* of_strip, i64 rows, int columns,
     int rows_a_strip) {
   const i64 column = (i64)blockIdx.x * kThreads + threadIdx.x;
@@ -80,7 +80,7 @@ template <typename T> __device__ inline void store_at(void* to, i64 at, float va
 }
 template <> __device__ inline void store_at<nothing>(void*, i64, float) {}
 
-extern "C" __global__ void __launch_bounds__(kThreads) row_norm_weights(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_weights(
     const float* of_strip, void* grad_weight, void* grad_bias, int strips, int columns) {
   const i64 column = (i64)blockIdx.x * kThreads + threadIdx.x;
   if (column >= columns) return;

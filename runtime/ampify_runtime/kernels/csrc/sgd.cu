@@ -5,7 +5,7 @@
 
 using sgd_lists = Lists<In<GRAD>, InOut<PARAM>, InOut<STATE>, Out<MODEL>>;
 
-extern "C" __global__ void __launch_bounds__(kThreads) sgd(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) sgd(
     const __grid_constant__ Table<sgd_lists::count> table, const StepState* state, float momentum, float rest,
     float decay, int nesterov, int decay_after_momentum, int first_run) {
   const StepState now = *state;
