@@ -42,9 +42,8 @@ class Trial:
     verdict: Verdict | None = None
 
 
-# Runs a command from a checkpoint: the command, which version (`original`, `plain`, `level`), the run that saved the
-# checkpoint, and its name.
-Resume = Callable[[Command, str, Run, str], Run]
+# Goes on from a checkpoint: in which version (`original`, `plain`, `level`), the run that saved it, and its name.
+Resume = Callable[[str, Run, str], Run]
 
 
 def saved_by(run: Run, tree: Path) -> tuple[str, ...]:
@@ -104,9 +103,7 @@ def _few(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def try_resuming(
-    command: Command, arguments: str, saved: tuple[Run, Run], tree: Path, noise: Yardstick, resume: Resume
-) -> Trial:
+def try_resuming(saved: tuple[Run, Run], tree: Path, noise: Yardstick, resume: Resume) -> Trial:
     """Goes on from the last checkpoint of the original in both versions, and from the migrated version's own.
 
     `saved` are the runs of the original and of the migrated version in reduced precision.
@@ -114,12 +111,11 @@ def try_resuming(
     old, new = (saved_by(run, tree)[-1:] for run in saved)
     if not old or not new:
         return Trial(("--resume was given, but no checkpoint was saved in these steps",))
-    again = with_checkpoint(command, arguments, old[0])
-    original = resume(again, "original", saved[0], old[0])
+    original = resume("original", saved[0], old[0])
     if original.failed or not original.steps:
         why = "fails" if original.failed else "takes no step: have it train longer in --resume"
         return Trial((f"the original itself, resumed from {old[0]}, {why}",))
-    plain = resume(again, "plain", saved[0], old[0])
+    plain = resume("plain", saved[0], old[0])
     verdict = judge_plain(original, plain)
     if verdict is not None:
         reason = f"resumed from the original's checkpoint {old[0]}: {verdict.reason}"
@@ -127,7 +123,7 @@ def try_resuming(
     said = [f"old checkpoint {old[0]}: resumed at O0, every bit is the original's"]
     for name, run in (("old", saved[0]), ("new", saved[1])):
         path = old[0] if name == "old" else new[0]
-        level = resume(with_checkpoint(command, arguments, path), "level", run, path)
+        level = resume("level", run, path)
         verdict = _judge_resumed(original, level, noise, f"the {name} checkpoint {path}")
         if verdict is not None:
             return Trial(tuple(said), verdict)
@@ -135,9 +131,9 @@ def try_resuming(
     return Trial(tuple(said))
 
 
-def with_checkpoint(command: Command, arguments: str, name: str) -> Command:
-    """`command` with the arguments that resume from the checkpoint `name`."""
-    words = (word.replace("{checkpoint}", name) for word in shlex.split(arguments))
+def with_checkpoint(command: Command, arguments: str, path: str) -> Command:
+    """`command` with the arguments that resume from the checkpoint at `path`."""
+    words = (word.replace("{checkpoint}", path) for word in shlex.split(arguments))
     return replace(command, arguments=(*command.arguments, *words))
 
 

@@ -138,10 +138,20 @@ def _judge_finite(original: Run, level: Run, found: Sequence[NonFinite]) -> Verd
         if bad is None or first_not_finite(before) is not None:
             continue
         step, place, what = bad
-        seen = tuple(f"first seen in the {f.where} of {f.name} ({f.dtype}), step {f.step + 1}" for f in found)
         reason = f"{what} is not finite from step {step} on, and the original's is"
-        return Verdict("fails", reason + (f"; {seen[0]}" if seen else ""), _both((place,)), details=seen[1:])
+        return Verdict("fails", f"{reason}; {_first_seen(found, step)}".removesuffix("; "), _both((place,)))
     return None
+
+
+def _first_seen(found: Sequence[NonFinite], step: int) -> str:
+    """Where looking at every module found the first value that is not finite, up to the step in which it shows."""
+    before = [item for item in found if item.step < step]
+    output = next((item for item in before if item.where == "output"), None)
+    if output is not None:
+        return f"first seen in the output of {output.name} ({output.dtype}), step {output.step + 1}"
+    if before:
+        return f"the output of every module is finite, so that it arises after the model; next in {before[0].name}"
+    return ""
 
 
 def first_not_finite(process: Process) -> tuple[int, str, str] | None:

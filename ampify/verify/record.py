@@ -79,7 +79,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The exception that ended a process."""
+    """The exception that ended a process; `frames` are the lines of the project that it came through."""
 
     type: str
     message: str

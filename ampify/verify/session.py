@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from tempfile import mkdtemp
 
 from ampify.vendor import PACKAGE, package_folder
 from ampify.verify.base import put_revision
-from ampify.verify.checkpoints import Resume, Trial, compare_saved, judge_saved, try_resuming
+from ampify.verify.checkpoints import Resume, Trial, compare_saved, judge_saved, try_resuming, with_checkpoint
 from ampify.verify.command import Command
 from ampify.verify.copies import Copied, copy_copy, copy_project
 from ampify.verify.curves import Yardstick, run_distances, yardstick
@@ -92,7 +93,9 @@ class _Session:
     def resume(self, dtype: str) -> Resume:
         """Runs from a checkpoint that an earlier run left."""
 
-        def resumed(command: Command, version: str, saved: Run, name: str) -> Run:
+        def resumed(version: str, saved: Run, name: str) -> Run:
+            path = os.path.relpath(name, self.request.directory)
+            command = with_checkpoint(self.command, self.request.resume or "", path)
             pristine = self.place.folder / f"resumed-{len(self.runs)}"
             copy_copy(self.place.original if version == "original" else self.place.migrated, pristine)
             (pristine / name).parent.mkdir(parents=True, exist_ok=True)
@@ -162,9 +165,7 @@ def _try_checkpoints(session: _Session, plain: Run, level: Run, dtype: str, comp
     trial = judge_saved(*(compare_saved(original, run, tree, asked.python) for run in (plain, level)))
     if trial.verdict is not None or asked.resume is None:
         return trial
-    resumed = try_resuming(
-        session.command, asked.resume, (original, level), tree, compared.noise, session.resume(dtype)
-    )
+    resumed = try_resuming((original, level), tree, compared.noise, session.resume(dtype))
     return Trial((*trial.said, *resumed.said), resumed.verdict)
 
 

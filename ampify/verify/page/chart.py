@@ -95,11 +95,15 @@ def _grid(frame: _Frame) -> Iterator[str]:
     for value in _ticks(frame):
         y = f"{frame.y(value):.1f}"
         yield element("line", x1=str(frame.left), x2=str(frame.width - frame.right), y1=y, y2=y, class_="grid")
-        yield element("text", f"{value:.3g}", x=str(frame.left - 8), y=y, dy="0.32em", class_="tick value")
+        yield element("text", _number(value), x=str(frame.left - 8), y=y, dy="0.32em", class_="tick value")
     baseline = str(frame.height - 7)
     for step in _steps(frame.last):
         yield element("text", f"{step:,}", x=f"{frame.x(step):.1f}", y=baseline, class_="tick step")
     yield element("text", "step", x=str(frame.left - 8), y=baseline, class_="tick value")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3g}".replace("e+0", "e")
 
 
 def _ticks(frame: _Frame) -> list[float]:

@@ -121,7 +121,8 @@ def _tell_of_exceptions(record: Record, places: Places) -> None:
     shown = sys.excepthook
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        frames = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(trace)]
+        lines = ((places.within(frame.filename), frame.lineno) for frame in traceback.extract_tb(trace))
+        frames = [f"{path}:{line}" for path, line in lines if path]
         record.write("error", type=kind.__name__, message=str(error), frames=frames)
         shown(kind, error, trace)
 

@@ -19,13 +19,14 @@ class Places:
         """`path:line` of the innermost frame inside the copy, the path relative to it; empty if there is none."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            path = self._within(frame.f_code.co_filename)
+            path = self.within(frame.f_code.co_filename)
             if path:
                 return f"{path}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
 
-    def _within(self, filename: str) -> str:
+    def within(self, filename: str) -> str:
+        """The path of a file of the copy, relative to it; empty for any other file."""
         path = self._known.get(filename)
         if path is None:
             real = os.path.realpath(filename)
