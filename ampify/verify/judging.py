@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ampify.verify.curves import Curve, Distance, Yardstick, curves_of
@@ -34,11 +34,15 @@ _TRACEBACK_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the statistics rest on: the distances of the curves, the noise they are held against, and the metrics."""
+    """What the statistics rest on: the distances of the curves, the noise they are held against, and the metrics.
+
+    `lengths` are the numbers of steps of the original with other seeds.
+    """
 
     distances: tuple[Distance, ...]
     noise: Yardstick
     metrics: tuple[Metric, ...]
+    lengths: tuple[int, ...] = ()
 
 
 def judge_original(first: Run, second: Run | None, steps: int) -> Verdict | None:
@@ -99,7 +103,8 @@ def judge_level(original: Run, level: Run, compared: Compared, found: Sequence[N
         _judge_ending(level, "the migrated version")
         or _judge_faults(level)
         or _judge_finite(original, level, found)
-        or _judge_precision(level)
+        or _judge_precision(original, level)
+        or _judge_length(original, level, compared)
         or _judge_skips(level)
         or _judge_gradients(original, level)
         or _judge_curves(original, level, compared)
@@ -168,14 +173,32 @@ def first_not_finite(process: Process) -> tuple[int, str, str] | None:
     return None if step is None else (step.number, step.place, "a gradient")
 
 
-def _judge_precision(level: Run) -> Verdict | None:
-    work = [row for process in level.processes for row in process.work]
-    total = sum(row.flops for row in work)
-    reduced = sum(row.flops for row in work if row.dtype in ("float16", "bfloat16"))
-    if not total or reduced:
+def _judge_precision(original: Run, level: Run) -> Verdict | None:
+    work = [row for process in level.processes for row in process.work if row.flops]
+    if any(row.dtype in ("float16", "bfloat16") for row in work):
+        return None
+    # No product was counted, so that only the losses can tell.
+    if not work and first_difference(_without_digests(original), _without_digests(level)) is not None:
         return None
     why = "amp.initialize is never called in this run" if not _initialized(level) else "nothing was cast"
     return _cannot(f"no operation ran in reduced precision: {why}", "is this the script whose loop was migrated?")
+
+
+def _without_digests(run: Run) -> Run:
+    processes = (replace(p, steps=tuple(replace(step, digest=()) for step in p.steps)) for p in run.processes)
+    return replace(run, records=replace(run.records, processes=tuple(processes)))
+
+
+def _judge_length(original: Run, level: Run, compared: Compared) -> Verdict | None:
+    """A run that ends sooner or later is compared over a part alone, unless other seeds end it as differently."""
+    shapes = [[len(curves_of(process)) for process in run.processes] for run in (original, level)]
+    if shapes[0] != shapes[1]:
+        said = f"{len(shapes[0])} processes call backward in {sum(shapes[0])} places in the original"
+        return Verdict("drifts", f"{said}, and {len(shapes[1])} in {sum(shapes[1])} in the migrated version")
+    lengths = (original.steps, *compared.lengths)
+    if min(lengths) <= level.steps <= max(lengths):
+        return None
+    return Verdict("drifts", f"it takes {level.steps} optimizer steps, and the original {original.steps}")
 
 
 def _judge_skips(level: Run) -> Verdict | None:

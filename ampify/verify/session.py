@@ -175,6 +175,7 @@ def _compare(original: Run, again: Run, level: Run, seeded: list[Run]) -> Compar
         distances=run_distances(original, level),
         noise=yardstick([original, *usable]),
         metrics=compare_metrics(original.output, again.output, [run.output for run in usable], level.output),
+        lengths=tuple(run.steps for run in usable),
     )
 
 

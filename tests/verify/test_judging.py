@@ -173,6 +173,25 @@ def test_a_run_in_full_precision_verifies_nothing() -> None:
     assert "amp.initialize is never called" in verdict.reason
 
 
+def test_a_run_that_is_the_original_bit_for_bit_was_not_cast() -> None:
+    original, same = run(process(falling(), work=())), run(process(falling(), work=()))
+    assert judge_level(original, same, compared(original, same)).judgement == "cannot verify"
+    other = run(process(falling(1.001), work=()))
+    assert judge_level(original, other, compared(original, other)).judgement == "same"
+
+
+def test_a_run_that_ends_early_is_not_the_same() -> None:
+    original, short = run(process(falling())), run(process(falling(1.001)[:40]))
+    verdict = judge_level(original, short, compared(original, short))
+    assert verdict.judgement == "drifts"
+    assert verdict.reason == "it takes 40 optimizer steps, and the original 60"
+    # A script that stops when it is good enough stops elsewhere with every seed.
+    early = Compared(run_distances(original, short), yardstick([original]), (), (38,))
+    assert judge_level(original, short, early).good
+    alone = run(process(falling()), process(falling()))
+    assert judge_level(alone, original, compared(alone, original)).judgement == "drifts"
+
+
 def test_an_operation_that_the_device_lacks_is_no_failure() -> None:
     lacking = Raised("RuntimeError", "\"cdist\" not implemented for 'Half'", ("net.py:3",))
     broken = Raised("RuntimeError", "expected scalar type Float but found Half", ("net.py:3",))
