@@ -163,7 +163,8 @@ class TestEagerMasters:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_state_of_an_optimizer_that_has_stepped_is_carried_over(level: str) -> None:
-    model = make_mlp()
+    # A norm, which is its own master, among the others.
+    model = nn.Sequential(make_mlp(), nn.LayerNorm(3))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     model(X).square().mean().backward()
     optimizer.step()
@@ -172,6 +173,7 @@ def test_state_of_an_optimizer_that_has_stepped_is_carried_over(level: str) -> N
     amp.initialize(model, optimizer, opt_level=level, verbosity=0)
     after = optimizer.state_dict()
     assert after["param_groups"] == before["param_groups"]
+    assert list(after["state"]) == list(before["state"])
     for index, state in before["state"].items():
         assert_same(list(after["state"][index].values()), list(state.values()))
     backward(model, optimizer)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import is_
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -40,16 +42,15 @@ class Masters:
                 continue
             for index, parameter in enumerate(params):
                 if parameter.dtype in REDUCED and id(parameter) not in self.ids:
-                    params[index] = self._master_of(parameter, optimizer)
+                    params[index] = self._master_of(parameter)
             self.known[id(params)] = tuple(params)
+            _rekey(optimizer, {id(parameter): link.master for parameter, link in self.pairs})
 
-    def _master_of(self, parameter: torch.Tensor, optimizer: Optimizer) -> torch.Tensor:
+    def _master_of(self, parameter: torch.Tensor) -> torch.Tensor:
         link = make_link(parameter)
         if id(link.master) not in self.ids:
             self.pairs.append((parameter, link))
             self.ids.add(id(link.master))
-        if parameter in optimizer.state:
-            optimizer.state[link.master] = _in_float(optimizer.state.pop(parameter))
         return link.master
 
     def release(self, optimizer: Optimizer) -> None:
@@ -61,8 +62,7 @@ class Masters:
                 parameter = former.get(id(master))
                 if parameter is not None:
                     group["params"][index] = parameter
-                    if master in optimizer.state:
-                        optimizer.state[parameter] = optimizer.state.pop(master)
+        _rekey(optimizer, former)
         for parameter, _ in self.pairs:
             cut_link(parameter)
 
@@ -189,7 +189,19 @@ def _room_for(grad: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(master, memory_format=torch.preserve_format)
 
 
-def _in_float(state: object) -> object:
+def _rekey(optimizer: Optimizer, new: Mapping[int, torch.Tensor]) -> None:
+    """Hand the state of some parameters, by id, to others, in fp32; in its order, which is that of a checkpoint."""
+    state = optimizer.state
+    if not any(id(key) in new for key in state):
+        return
+    items = list(state.items())
+    state.clear()
+    for key, value in items:
+        other = new.get(id(key))
+        state[key if other is None else other] = value if other is None else _in_float(value)
+
+
+def _in_float(state: Any) -> Any:
     if not isinstance(state, dict):
         return state
     return {
