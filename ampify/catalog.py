@@ -143,6 +143,11 @@ TRAINING_WORDS = (
     | GRADIENT_HOOKS
     | {name for name in TORCH_OPTIMIZERS if len(name) > 2}
 )
+# What makes a class of tuples whose fields have names, and objects that have the fields they are given by keyword.
+NAMED_TUPLE = "collections.namedtuple"
+NAMESPACES = frozenset(
+    {"types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "munch.Munch", "addict.Dict", "box.Box"}
+)
 # Functions that hand another function its arguments, by position of the function and of the argument tuple.
 SPAWNERS = {
     "torch.multiprocessing.spawn": ("fn", "args", 1),

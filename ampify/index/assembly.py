@@ -66,7 +66,7 @@ class Assembly:
             obstacles += self.strangers(event, name)
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
-        if self.trace.exhausted:
+        if self.trace.exhausted or self.flow.exhausted:
             obstacles.append(Obstacle("analysis-budget", first, self.flow.shortfall, loop=name))
         found = TrainingLoop(
             id=name,

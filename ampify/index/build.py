@@ -77,7 +77,7 @@ def _analysed(program: Program) -> Loops | Unfollowed | Finding:
     try:
         flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
         flow.solve()
-        if flow.exhausted:
+        if flow.exhausted and not program.shortfall:
             return Unfollowed(program)
         trace = Trace(flow)
         trace.run()

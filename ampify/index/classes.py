@@ -145,6 +145,18 @@ class Classes:
         """Whether a class derives from an optimizer of torch."""
         return any(d in catalog.OPTIMIZER_BASES or catalog.is_optimizer_class(d) for d in self.external_bases(cls))
 
+    def is_fixed(self, owner: Value) -> bool:
+        """Whether the fields of an object cannot be set: those of a named tuple, or of a frozen dataclass."""
+        if not isinstance(owner, Instance) or owner.cls is None:
+            return isinstance(owner, Instance) and owner.dotted == catalog.NAMED_TUPLE
+        frozen = (
+            name == "frozen" and isinstance(value, f.Constant) and value.value is True
+            for cls in self.order(owner.cls)
+            for decorator in (self.scope(cls).decorators if isinstance(cls, ClassValue) else ())
+            for name, value in (decorator.keywords if isinstance(decorator, f.Call) else ())
+        )
+        return any(frozen) or any(dotted.endswith("NamedTuple") for dotted in self.external_bases(owner.cls))
+
     # Attributes
 
     def attribute(self, owner: Value, name: str, called: bool) -> Values:

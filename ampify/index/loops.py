@@ -123,7 +123,7 @@ class Loops:
         """The rule that refuses a backward without a step ("" if it takes no part in training)."""
         if event.detail == "foreign":
             return "foreign-backward", "", None
-        if self.trace.exhausted:
+        if self.trace.exhausted or self.flow.exhausted:
             return "analysis-budget", self.flow.shortfall, None
         after = [e for e in self.trace.events if any(b.anchor == event.anchor for b in e.live)]
         for later in after:

@@ -88,11 +88,13 @@ class Placing:
         return Initialize(anchor, *texts, False, bare=any(self.outer(e, frame) for e in (*models, *optimizers))), spot
 
     def outer(self, expression: Expression, frame: Frame) -> bool:
-        """Whether an expression is a name that a function only reads: to bind it would make another of it."""
+        """Whether an expression is a name that a function only reads, so that to bind it would make another of it, or a
+        field that cannot be set."""
+        if any(self.flow.classes.is_fixed(owner) for owner, _ in expression.through):
+            return True
         scope = self.flow.scope(frame)
-        return (
-            "." not in expression.text and expression.text not in scope.bound | scope.outer and frame.outer is not None
-        )
+        own = scope.bound | scope.outer
+        return frame.outer is not None and "." not in expression.text and expression.text not in own
 
     def last_statement(
         self, body: tuple[f.Stmt, ...], ready: list[f.Span], run: Ingredients, depth: int
