@@ -29,7 +29,8 @@ def put_revision(root: Path, revision: str, target: Path) -> None:
     top = project_root(root)
     prefix = root.resolve().relative_to(top.resolve()).as_posix()
     tree = revision if prefix == "." else f"{revision}:{prefix}"
-    done = _git(root, "archive", "--format=tar", tree)
+    # From the top: elsewhere git takes the tree for one below the folder it stands in.
+    done = _git(top, "archive", "--format=tar", tree)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise UnknownRevision(
