@@ -228,6 +228,27 @@ def test_a_clip_of_the_models_parameters_is_named_where_amp_may_not_be_imported(
     ]
 
 
+def test_amp_state_that_joins_the_checkpoint_under_a_condition_is_there(tmp_path: Path) -> None:
+    text = switched(
+        "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\n"
+        'state = {"optimizer": optimizer.state_dict()}\n'
+        'if args.fp16:\n    state["amp"] = amp.state_dict()\n'
+        'torch.save(state, "last.pt")'
+    )
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) == text.replace("from apex", "from ampify_runtime")
+
+
+def test_what_only_forbids_a_migration_is_no_reproach_to_one_that_was_made(tmp_path: Path) -> None:
+    text = switched(
+        "with amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\n"
+        "norm = sum(p.grad.norm() for p in amp.master_params(optimizer))"
+    )
+    report = migrate(tmp_path, train=text)
+    assert codes(report) == [("AMP502", 3, False)]
+    assert [loop.state for loop in report.loops] == ["right"]
+
+
 # A wrap before the call
 
 

@@ -75,6 +75,14 @@ def script(*lines: str, head: str = HEAD) -> str:
         (script(BACKWARD, UNSCALE, UNSCALE, STEP), {"AMP222"}),
         (script(BACKWARD, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), {"AMP221"}),
         (script(BACKWARD, UNSCALE, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), set()),
+        (
+            script(
+                BACKWARD,
+                "    for p in model.parameters():\n        p.grad.data /= 2\n        torch.distributed.all_reduce(p.grad)\n",
+                STEP,
+            ),
+            set(),
+        ),
         (script(BACKWARD, "    found = model.weight.grad is not None\n", STEP), set()),
         (script(BACKWARD, "    scaler.step(optimizer)\n"), {"AMP223"}),
         (script(BACKWARD, STEP, "    scaler.step(other)\n    scaler.update()\n"), {"AMP224"}),
@@ -93,7 +101,7 @@ def test_mistakes_are_found_and_what_is_right_is_left_alone(text: str, expected:
     report = check(tmp_path, train=text)
     assert codes(report) == expected
     assert all(outcome.after is None for outcome in report.outcomes)
-    state = "right" if expected <= {"AMP320", "AMP321", "AMP323"} else "refused"
+    state = "right" if expected <= {"AMP221", "AMP320", "AMP321", "AMP323"} else "refused"
     assert {loop.state for loop in report.loops} == {state}
 
 
@@ -210,6 +218,8 @@ def test_old_names_are_spelled_for_today(before: str, after: str, tmp_path: Path
         "from torch.cuda.amp import autocast, common\n",
         "import torch\nfound = hasattr(torch.cuda.amp, 'autocast')\n",
         "from torch.cuda.amp import *\n",
+        "from torch.cuda.amp import autocast\n\ndef f(autocast):\n    with autocast():\n        pass\n",
+        "try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    class autocast:\n        pass\n",
     ],
 )
 def test_what_is_handed_on_is_only_reported(text: str, tmp_path: Path) -> None:
@@ -226,3 +236,8 @@ def test_names_that_other_files_take_from_here_stay(tmp_path: Path) -> None:
         mine="from torch.cuda.amp import autocast\n",
     )
     assert [outcome.after for outcome in report.outcomes] == [None, None]
+
+
+def test_a_loop_that_makes_the_optimizer_as_well_starts_each_training_anew(tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in script(BACKWARD, STEP).splitlines())
+    assert codes(check(tmp_path, train=f"def main():\n{body}\nfor seed in range(3):\n    main()\n")) == set()

@@ -64,7 +64,7 @@ TELLING = {
     "AMP214": "loss.backward()",
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP507", "AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
+ADVISORY = {"AMP221", "AMP507", "AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
 # A rule that speaks only under options other than the default ones.
 OPTIONS = {
     "AMP103": {"opt_level": "O2"},

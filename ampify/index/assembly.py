@@ -83,7 +83,11 @@ class Assembly:
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
         native = self.torch_amp.native(backwards, related)
-        return (found, obstacles) if native is None else (_left_to_torch(found, native), [])
+        if native is not None:
+            return _left_to_torch(found, native), []
+        if found.migrated:
+            obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
+        return found, obstacles
 
     def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:
         clip = self.clips.clip(event, optimizers)

@@ -15,6 +15,18 @@ from ampify.model.project import Obstacle
 WORDS = ("amp", "autocast", "transformers", *(root for root, _ in catalog.FRAMEWORKS))
 HALF = "half-precision-model"
 DOUBLE = "double-precision-model"
+# What forbids making a migration, and says nothing against one that was made: gradients read unscaled after its blocks.
+OF_MIGRATING = frozenset(
+    {
+        "backward-in-expression",
+        DOUBLE,
+        HALF,
+        "input-gradient-read",
+        "no-place-to-initialize",
+        "optional-optimizer",
+        "unresolved-optimizer",
+    }
+)
 
 
 def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:

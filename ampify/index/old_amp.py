@@ -55,6 +55,8 @@ class _File:
                     self.used(expression, decorator=False)
         if not self.places:
             return None
+        if self.rebound():
+            self.obstacle = "a parameter, function or class here bears the same name"
         if self.reexported():
             self.obstacle = "other files import these names from here, and call them in the old way"
         texts = () if self.obstacle else tuple(sorted(self.texts.items()))
@@ -139,6 +141,12 @@ class _File:
         if "#" in self.facts.text(call.span):
             self.obstacle = "a comment stands inside of a call"
         self.texts[self.facts.anchor(call)] = f"{self.spelled(function)}({', '.join([first, *given, *named])})"
+
+    def rebound(self) -> bool:
+        """Whether a definition of the file binds one of the names, so that a use may mean something else."""
+        named = {scope.name for scope in self.facts.scopes}
+        given = {parameter.name for scope in self.facts.scopes for parameter in scope.parameters}
+        return bool((named | given) & self.bound.keys())
 
     def reexported(self) -> bool:
         """Whether other files of the project import the names that this one has bound."""

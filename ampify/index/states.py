@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.syntax import path_to
 from ampify.index.values import Instance
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
@@ -27,7 +26,7 @@ class States:
         statement = facts.anchor(event.statement)
         if event.detail in ("dict", "call"):
             values = event.node.values if isinstance(event.node, f.Mapping) else _keyword_values(event.node)
-            present = any(self.is_amp_state(v, event) for v in values)
+            present = any(self.is_amp_state(v, event) for v in values) or self.beside(event, AMP_STATE)
             return StateSave(event.anchor, event.anchor, statement, None, present, self._read_whole(event.node, event))
         target = event.statement.targets[0] if isinstance(event.statement, f.Assign) else None
         if event.detail == "state" and isinstance(target, f.Subscript) and not event.parents:
@@ -62,11 +61,9 @@ class States:
         return any(isinstance(v, Instance) and v.dotted.endswith(AMP_STATE) for v in values)
 
     def beside(self, event: Event, text: str) -> bool:
-        """Whether a statement of the same block does the same for amp."""
-        path = path_to(self.flow.scope(event.frame).body, event.statement.span)
+        """Whether a statement of the same function does the same for amp, under a condition perhaps."""
         facts = self.flow.files[event.frame.path]
-        block = path[-1][0] if path else ()
-        return any(text in facts.text(s.span) for s in block)
+        return any(text in facts.text(s.span) for s in self.flow.scope(event.frame).body)
 
 
 def _keyword_values(node: f.Expr) -> tuple[f.Expr, ...]:

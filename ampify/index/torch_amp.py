@@ -84,8 +84,13 @@ class TorchAmp:
             if event.kind == "clip":
                 related_places = ((waiting[0].anchor, "scaled here"),)
                 yield Defect("clip-before-unscale", event.anchor, "", related_places, self.unscaling(event, waiting))
-            elif event.detail == "parameter" and not _only_asks(event):
+            elif event.detail == "parameter" and not _only_asks(event) and not self.averages(event):
                 yield Defect("gradient-read-before-unscale", event.anchor, "", ((waiting[0].anchor, "scaled here"),))
+
+    def averages(self, event: Event) -> bool:
+        """Whether gradients are read to be averaged over processes, which a scale does not disturb."""
+        facts = self.flow.files[event.frame.path]
+        return any("reduce" in facts.text(s.span) for s in self.flow.scope(event.frame).body)
 
     def unscaled(self, event: Event, waiting: list[Event]) -> bool:
         """Whether an `unscale_` comes between the backwards and the event."""
@@ -218,6 +223,8 @@ class TorchAmp:
         roots = {e.root for e in backwards}
         made = [e for e in self.kinds.get("scaler", ()) if e.root in roots]
         rounds = frozenset(loop for b in backwards for loop in b.loops)
+        # A loop that makes optimizers too, such as one that starts processes, makes each training as a whole.
+        rounds -= frozenset(loop for e in self.kinds.get("build", ()) if e.root in roots for loop in e.loops)
         for event in _first(made):
             if event.loops & rounds:
                 yield Defect("scaler-made-anew", event.anchor)

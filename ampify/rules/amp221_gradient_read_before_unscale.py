@@ -2,7 +2,8 @@
 
 What it does
 ------------
-Points to a read of `.grad` between a scaled backward and the scaler's step with no `unscale_` before it.
+Points to a read of `.grad` between a scaled backward and the scaler's step with no `unscale_` before it. It refuses
+nothing: the author may know of the scale. Averages over processes are right as they are.
 
 Why it matters
 --------------
@@ -46,4 +47,4 @@ HINT = "call scaler.unscale_(optimizer) once between the backward and this"
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every place of the kind."""
-    return defects(project, CODE, NAME, MESSAGE, HINT)
+    return defects(project, CODE, NAME, MESSAGE, HINT, refuses=False)
