@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ampify.verify.command import Command, UnclearCommand, launched, parse_command
 from ampify.verify.copies import LARGEST_COPIED, MOST_COPIED, copy_project
+from ampify.verify.identity import first_difference
 from ampify.verify.running import Plan, Run, Workplace, run_watched
 
 SCRIPT = """\
@@ -30,13 +33,57 @@ torch.save(weight, "data/weights.pt")
 """
 
 
-def run_here(tmp_path: Path, script: str, *arguments: str, steps: int = 0, timeout: float = 120.0) -> Run:
+BAD_MODULE = """\
+import torch
+from torch import nn
+
+class Ratio(nn.Module):
+    def forward(self, x):
+        return x / (0.0 if step == 2 else 1.0)
+
+step = 0
+model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(Ratio(), nn.Linear(4, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(4):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+GRAD_SCALER = """\
+import random
+import numpy
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+for step in range(30):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = model(torch.randn(4, 8)).float().pow(2).mean()
+    scaler.scale(loss).backward()
+    if step > 25:
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    else:
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+print("drawn", random.random(), numpy.random.rand(), numpy.random.default_rng().random(), torch.rand(1).item())
+"""
+
+
+def run_here(tmp_path: Path, script: str, *arguments: str, timeout: float = 120.0, **watching: int) -> Run:
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
     (project / "train.py").write_text(script)
     place = Workplace(tmp_path / "work", project)
+    number = len(list((tmp_path / "work").glob("runs/*")))
+    shutil.rmtree(place.original, ignore_errors=True)
     copy_project(project, place.original)
-    plan = Plan("one", place.original, steps=steps, digest=True)
+    plan = replace(Plan(f"run {number}", place.original, digest=True), **watching)  # type: ignore[arg-type]
     return run_watched(plan, Command("train.py", arguments), place, Path(), "", timeout)
 
 
@@ -76,6 +123,40 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert run.timed_out
     assert not run.failed
     assert run.seconds < 60
+
+
+def test_the_first_module_whose_output_is_not_finite_is_named(tmp_path: Path) -> None:
+    (process,) = run_here(tmp_path, BAD_MODULE, find=True).processes
+    first = process.nonfinite[0]
+    assert (first.where, first.name, first.step) == ("output", "Sequential.1.0", 2)
+
+
+def test_what_grad_scaler_does_is_followed(tmp_path: Path) -> None:
+    run = run_here(tmp_path, GRAD_SCALER, sample=3)
+    assert run.status == 0, run.errors
+    (process,) = run.processes
+    # Losses are recorded as they are, whatever they are multiplied by.
+    assert all(0 < loss.value < 100 for loss in process.losses)
+    # A scale of 2 to the 40 overflows float16 until it has been halved often enough.
+    assert process.steps[0].skipped
+    assert not process.steps[25].skipped
+    assert process.steps[25].scale < 2.0**40
+    (fault,) = process.faults
+    assert (fault.kind, fault.place) == ("clip-before-unscale", "train.py:16")
+    assert {row.dtype for row in process.work} == {"float16"}
+    assert {row.module for row in process.work} == {"Sequential.0", "Sequential.2"}
+
+
+def test_seeds_repeat_shift_and_amp_can_be_switched_off(tmp_path: Path) -> None:
+    once, again = run_here(tmp_path, GRAD_SCALER), run_here(tmp_path, GRAD_SCALER)
+    shifted, plain = run_here(tmp_path, GRAD_SCALER, shift=1000), run_here(tmp_path, GRAD_SCALER, plain=True)
+    assert once.output == again.output
+    assert first_difference(once, again) is None
+    # The script's own seed is shifted, too: each generator draws something else.
+    assert all(a != b for a, b in zip(once.output.split()[1:], shifted.output.split()[1:], strict=True))
+    assert {step.scale for step in plain.processes[0].steps} == {1.0}
+    assert not any(step.skipped for step in plain.processes[0].steps)
+    assert plain.processes[0].faults == ()
 
 
 def test_large_sets_of_files_are_linked(tmp_path: Path) -> None:
