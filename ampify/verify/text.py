@@ -44,4 +44,4 @@ def _migration(verification: Verification) -> Iterator[str]:
 
 def _figures(figures: Figures) -> Iterator[str]:
     for row in figures.rows:
-        yield f"{row.name + ':':<26}{row.before} -> {row.after}" if row.before else f"{row.name + ':':<26}{row.after}"
+        yield f"{row.name + ':':<26} {row.before} -> {row.after}" if row.before else f"{row.name + ':':<26} {row.after}"

@@ -12,7 +12,8 @@ from ampify.verify.record import Process
 from ampify.verify.running import Run
 from ampify.verify.session import Verification
 
-_KEY = (("original", "original"), ("migrated", "migrated, in reduced precision"), ("seed", "original, other seeds"))
+# What the second curve is: the furthest that the verification came.
+_SECOND = {"level": "migrated, in reduced precision", "plain": "migrated, at O0", "again": "original, again"}
 
 
 def curves_section(verification: Verification) -> str:
@@ -27,7 +28,14 @@ def curves_section(verification: Verification) -> str:
         element("div", *_small_ones(original.processes[0], other.processes[0]), class_="pair"),
     ]
     heading = element("h2", "Curves", id="curves-title")
-    return element("section", heading, *figures, _key(bool(seeds)), id="curves", aria_labelledby="curves-title")
+    return element(
+        "section",
+        heading,
+        *figures,
+        _key(_SECOND[other.name], bool(seeds)),
+        id="curves",
+        aria_labelledby="curves-title",
+    )
 
 
 def _losses(verification: Verification, original: Run, other: Run, seeds: Sequence[Run]) -> Iterator[str]:
@@ -102,8 +110,8 @@ def _figure(name: str, said: str, drawn: str) -> str:
     return element("figure", caption, drawn, class_="panel")
 
 
-def _key(seeded: bool) -> str:
-    shown = _KEY if seeded else _KEY[:2]
+def _key(second: str, seeded: bool) -> str:
+    shown = [("original", "original"), ("migrated", second), *([("seed", "original, other seeds")] if seeded else [])]
     rows = (element("li", _sample(style), text(said)) for style, said in shown)
     smoothing = element("li", "Losses are smoothed over a twentieth of the run; as they are, they are drawn thin.")
     return element("ul", *rows, smoothing, class_="key")
