@@ -12,7 +12,7 @@ from ampify.verify.running import Run
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first difference: in which step (from 1) of which rank, in what, and both values in words.
+    """The first difference: in which step (from 1) of which rank, in what, and both values in words, if they have any.
 
     `places` are lines in the two versions; `kind` is `loss`, `rate`, `norm`, `weights`, `steps` or `processes`.
     """
@@ -29,7 +29,8 @@ class Difference:
     def sentence(self) -> str:
         """The difference in a sentence."""
         rank = f", rank {self.rank}" if self.rank else ""
-        return f"step {self.step}{rank}: {self.what} is {self.before} there and {self.after} here"
+        values = f"is {self.after} instead of {self.before}" if self.before else "differs"
+        return f"step {self.step}{rank}: {self.what} {values}"
 
 
 def first_difference(before: Run, after: Run) -> Difference | None:
@@ -85,7 +86,7 @@ def _of_step(before: Process, after: Process, number: int) -> Iterator[Differenc
         yield Difference("norm", before.rank, one.number, "the norm of the gradients", *norms, places)
     if one.digest and other.digest and one.digest != other.digest:
         name = _tensor(before, one, other)
-        yield Difference("weights", before.rank, one.number, f"{name} after the step", "one", "another", places)
+        yield Difference("weights", before.rank, one.number, f"{name} after the step", "", "", places)
 
 
 def _step(process: Process, number: int) -> Step | None:

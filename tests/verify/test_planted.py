@@ -59,5 +59,5 @@ def test_learning_rate(tmp_path: Path) -> None:
     script = plant(tmp_path, "sgd", "lr=3e5", "lr=3.3e5")
     verdict = verified(tmp_path, script, base="HEAD").verdict
     assert verdict.judgement == "fails", verdict
-    assert "step 1: the learning rate of SGD is 300000 there and 330000 here" in verdict.reason
+    assert "step 1: the learning rate of SGD is 330000 instead of 300000" in verdict.reason
     assert verdict.places[-1] == line_of(tmp_path, "sgd", "optimizer.step()")

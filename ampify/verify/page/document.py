@@ -92,6 +92,7 @@ def _overview(verification: Verification, figures: Figures) -> str:
     rule = (
         sentence(f"Likely rule: {verdict.rule}; `ampify explain {verdict.rule}` tells of it.") if verdict.rule else ""
     )
+    shown = list(_headline_figures(verification, figures))
     meaning = MEANINGS[verdict.judgement]
     return element(
         "section",
@@ -103,7 +104,7 @@ def _overview(verification: Verification, figures: Figures) -> str:
         element("ul", *places, class_="places") if places else "",
         element("p", rule, class_="lead") if rule else "",
         element("code", text(verification.command.shown), class_="command"),
-        element("dl", *_headline_figures(verification, figures), class_="figures"),
+        element("dl", *shown, class_="figures") if shown else "",
         id="overview",
         aria_label="Overview",
     )
