@@ -8,7 +8,6 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
-from ampify.index.parameter_groups import ParameterGroups
 from ampify.index.store import Write
 from ampify.index.syntax import in_order, path_to
 from ampify.index.values import NOTHING, Container, Frame, Instance, Parameters, Value, Values
@@ -23,7 +22,6 @@ class Clips:
         self.flow = flow
         self.entities = entities
         self.names = names
-        self.groups = ParameterGroups(flow, self)
 
     def clip(self, event: Event, optimizers: frozenset[Value]) -> ClipCall:
         """A clip, with the optimizer that holds just the parameters it clips, if one can be named."""
@@ -107,9 +105,7 @@ class Clips:
                 found |= self.entities.unwrapped(value.of)
             elif isinstance(value, Container):
                 inner = self.flow.elements(frozenset((value,)))
-                if any(isinstance(v, Container) for v in inner):
-                    return self.groups.whole(value) if all(isinstance(v, Container) for v in inner) else frozenset()
-                if self.selective(value):
+                if self.selective(value) or any(isinstance(v, Container) for v in inner):
                     return frozenset()
                 found |= self.whole(inner)
         return frozenset(found)
