@@ -16,10 +16,12 @@ from ampify.model.settings import Settings
 from ampify.report.colour import wants_colour
 from ampify.report.status import DONE, LEFT_FOR_A_PERSON
 from ampify.rules import all_rules
-from ampify.verify import FORMS, VERIFY_PROBLEMS, Command, report_form, request_for, request_of_line, verify, written
+from ampify.verify.command import Command
+from ampify.verify.forms import FORMS, report_form
+from ampify.verify.problem import VerifyProblem
 from ampify.write import put_report, require_place
 
-PROBLEMS = VERIFY_PROBLEMS
+PROBLEMS: tuple[type[Exception], ...] = (VerifyProblem,)
 FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(0)
 _DTYPES = click.Choice(["auto", "bfloat16", "float16"])
@@ -59,6 +61,11 @@ def options(function: _Function) -> _Function:
 
 def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> int:
     """Verifies, prints and writes what was found; the exit status. Raises `PROBLEMS` and those of the pipeline."""
+    # Imported where needed: every run of ampify would wait for it.
+    from ampify.verify.reports import written
+    from ampify.verify.session import verify
+    from ampify.verify.start import request_for
+
     if given["verbose"]:
         logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
     forms = {path: report_form(path) for path in given["report"]}
@@ -80,6 +87,10 @@ def allows(line: str, settings: Settings, paths: Sequence[Path]) -> bool:
 
     What was found goes to standard error. Where nothing would change, there is nothing to forbid.
     """
+    from ampify.verify.reports import written
+    from ampify.verify.session import verify
+    from ampify.verify.start import request_of_line
+
     verification = verify(request_of_line(line, settings, paths), say)
     colour = wants_colour(os.environ, terminal=sys.stderr.isatty())
     click.echo(written(verification, "text", colour=colour), nl=False, err=True)

@@ -7,8 +7,10 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from ampify.verify.problem import VerifyProblem
 
-class UnknownRevision(Exception):
+
+class UnknownRevision(VerifyProblem):
     """A revision that git cannot give the files of; the message says which, where and what to do."""
 
 

@@ -7,6 +7,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ampify.verify.problem import VerifyProblem
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*")
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 # Options of torchrun and of python that stand alone; the others take a value, here or after "=".
@@ -14,7 +16,7 @@ _FLAGS_OF_TORCHRUN = frozenset({"--standalone", "--no-python", "--no_python", "-
 _FLAGS_OF_PYTHON = re.compile(r"-[bBdEiIOPqsSuvx]+")
 
 
-class UnclearCommand(Exception):
+class UnclearCommand(VerifyProblem):
     """A command line that names no Python script; the message says which and what to do."""
 
 

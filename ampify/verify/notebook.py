@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ampify.verify.problem import VerifyProblem
+
 _NOT_PYTHON = ("!", "%", "?")
 
 
-class DamagedNotebook(Exception):
+class DamagedNotebook(VerifyProblem):
     """A file that is no notebook; the message says which and what to do."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from ampify.verify.document import json_verification
 from ampify.verify.markdown import markdown_verification
@@ -16,22 +15,8 @@ _WRITERS: Mapping[str, Callable[[Verification], str]] = {
     "markdown": markdown_verification,
     "html": html_verification,
 }
-FORMS = ("text", *_WRITERS)
-_ENDINGS: Mapping[str, str] = {".json": "json", ".md": "markdown", ".html": "html"}
-
-
-class UnknownReport(Exception):
-    """A report file whose ending names no format; the message says which and what to do."""
 
 
 def written(verification: Verification, form: str, *, colour: bool = False) -> str:
-    """The report in one of `FORMS`; colours are for text alone."""
+    """The report in one of the formats that `forms` names; colours are for text alone."""
     return text_verification(verification, colour=colour) if form == "text" else _WRITERS[form](verification)
-
-
-def report_form(path: Path) -> str:
-    """The format that the ending of `path` names. Raises UnknownReport."""
-    form = _ENDINGS.get(path.suffix)
-    if form is None:
-        raise UnknownReport(f"--report {path}: the ending {path.suffix!r} names no format; use {', '.join(_ENDINGS)}")
-    return form

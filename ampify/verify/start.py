@@ -10,10 +10,11 @@ from typing import Any
 from ampify.model.settings import Settings
 from ampify.verify.base import project_root
 from ampify.verify.command import Command, launched, parse_command
+from ampify.verify.problem import VerifyProblem
 from ampify.verify.request import Request
 
 
-class NoSuchScript(Exception):
+class NoSuchScript(VerifyProblem):
     """A script that is not there, or not in the project; the message says which and what to do."""
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ampify import pipeline
 from ampify.model.settings import Settings
-from ampify.verify import Command, Verification, verify
+from ampify.verify.command import Command
 from ampify.verify.request import Dtype, Request
+from ampify.verify.session import Verification, verify
 
 CASES = Path(__file__).with_name("cases")
 TIME_LIMIT = 240.0

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ampify.model.settings import Settings
-from ampify.verify import Command, Verification, written
+from ampify.verify.command import Command
 from ampify.verify.copies import Copied
 from ampify.verify.judging import Compared, judge_level
 from ampify.verify.migrating import Migration
 from ampify.verify.page.chart import MOST_POINTS, Line, chart
+from ampify.verify.reports import written
 from ampify.verify.request import Request
+from ampify.verify.session import Verification
 from tests.verify.test_judging import compared, falling, process, run
 
 if TYPE_CHECKING:
