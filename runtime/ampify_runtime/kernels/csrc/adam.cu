@@ -1,5 +1,5 @@
-// Adam and AdamW: reads gradient, parameter and both moments, writes the latter three and the model's copy, in one pass.
-// With float16 GRAD and MODEL and float32 PARAM and STATE: 14 bytes read, 14 written.
+// Adam and AdamW: reads gradient, parameter and both moments, writes the latter three and the model's copy, in one
+// pass. With float16 GRAD and MODEL and float32 PARAM and STATE: 14 bytes read, 14 written.
 #include "state.cuh"
 #include "table.cuh"
 

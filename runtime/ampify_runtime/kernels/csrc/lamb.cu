@@ -1,6 +1,7 @@
-// LAMB in two passes. The first updates the moments and sums the squares of parameter and update; the second computes the
-// update anew instead of keeping it. With float16 GRAD and MODEL and float32 PARAM and STATE: 14 bytes read and 8 written,
-// then 12 read and 6 written. STATE is float32: a rounded one would give the second pass another update than the first.
+// LAMB in two passes. The first updates the moments and sums the squares of parameter and update; the second computes
+// the update anew instead of keeping it. With float16 GRAD and MODEL and float32 PARAM and STATE: 14 bytes read and 8
+// written, then 12 read and 6 written. STATE is float32: a rounded one would give the second pass another update than
+// the first.
 #include "state.cuh"
 #include "sums.cuh"
 #include "table.cuh"

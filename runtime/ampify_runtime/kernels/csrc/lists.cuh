@@ -3,7 +3,8 @@
 #include "elements.cuh"
 
 constexpr int kThreads = 256;
-// Blocks that a multiprocessor has registers for: 85 a thread. Left to itself, the compiler keeps to 64 on sm_75, and spills.
+// Blocks that a multiprocessor has registers for: 85 a thread. Left to itself, the compiler keeps to 64 on sm_75, and
+// spills.
 constexpr int kBlocks = 3;
 // Elements that a thread holds of each list: one 16-byte vector of float16, two of float32.
 constexpr int kVector = 8;

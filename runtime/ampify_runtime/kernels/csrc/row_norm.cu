@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm (CENTERED 1 and 0), forward and backward: a block a row of `columns` elements, which is read from
-// memory once and from the caches after that. INPUT, WEIGHT, BIAS, OUTPUT may all differ; WEIGHT and BIAS may be `nothing`.
+// LayerNorm and RMSNorm (CENTERED 1 and 0), forward and backward: a block a row of `columns` elements, which is read
+// from memory once and from the caches after that. INPUT, WEIGHT, BIAS, OUTPUT may all differ; WEIGHT and BIAS may be
+// `nothing`.
 #include "lists.cuh"
 #include "sums.cuh"
 
@@ -26,7 +27,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) row_norm(
     if (CENTERED) means[row] = mean;
     rstds[row] = rstd;
   }
-  void* const lists[forward_lists::count] = {x_row[0], (void*)weight, (void*)bias, row_of<OUTPUT>(output, row, columns)};
+  void* const lists[forward_lists::count] = {x_row[0], (void*)weight, (void*)bias,
+                                             row_of<OUTPUT>(output, row, columns)};
   forward_lists::for_each(lists, columns, [&](float (&x)[forward_lists::count]) {
     const float y = (x[0] - mean) * rstd;
     x[3] = element<WEIGHT>::size ? y * x[1] + x[2] : y + x[2];

@@ -3,7 +3,8 @@
 
 using scale_lists = Lists<In<INPUT>, Out<OUTPUT>>;
 
-// `factor_at`, if there, holds what the factor is multiplied by. `mark` is 1 in the type of `found_inf`, which may be null.
+// `factor_at`, if there, holds what the factor is multiplied by. `mark` is 1 in the type of `found_inf`, which may be
+// null.
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) scale(
     const __grid_constant__ Table<scale_lists::count> table, float factor, const float* factor_at, u32* found_inf,
     u32 mark) {

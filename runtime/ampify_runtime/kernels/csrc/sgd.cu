@@ -1,5 +1,6 @@
 // Gradient descent with momentum: reads gradient, parameter and buffer, writes the latter two and the model's copy.
-// With float16 GRAD and MODEL and float32 PARAM and STATE: 10 bytes read, 10 written. STATE is `nothing` without momentum.
+// With float16 GRAD and MODEL and float32 PARAM and STATE: 10 bytes read, 10 written. STATE is `nothing` without
+// momentum.
 #include "state.cuh"
 #include "table.cuh"
 

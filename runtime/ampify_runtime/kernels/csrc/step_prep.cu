@@ -1,4 +1,5 @@
-// Decides about a step in one block: skip, clip, bias corrections, and the loss scale's next value. No traffic to speak of.
+// Decides about a step in one block: skip, clip, bias corrections, and the loss scale's next value. No traffic to
+// speak of.
 #include "state.cuh"
 #include "sums.cuh"
 

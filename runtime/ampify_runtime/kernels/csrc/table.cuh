@@ -50,7 +50,8 @@ template <int LISTS> __device__ inline int tensor_of_block(const Table<LISTS>& t
   return low;
 }
 
-template <typename... L> __device__ inline Chunk<Lists<L...>> chunk_of_block(const Table<sizeof...(L)>& table, Lists<L...>) {
+template <typename... L>
+__device__ inline Chunk<Lists<L...>> chunk_of_block(const Table<sizeof...(L)>& table, Lists<L...>) {
   Chunk<Lists<L...>> chunk;
   const int tensor = tensor_of_block(table);
   const i64 start = (i64)(blockIdx.x - table.first_block[tensor]) * kChunk;
