@@ -41,6 +41,8 @@ class Enrolment:
     has_scaled_backward: bool = False
     # Whether a scaled block of its thread is open, so that its gradients are still being made.
     is_in_block: bool = False
+    # Whether it has stepped in that block, so that what comes into its gradients is scaled and they are not.
+    has_stepped_in_block: bool = False
     skipped_in_a_row: int = 0
     # The first unscaled backward among its gradients, as far as known.
     unscaled: Unscaled | None = None
@@ -58,7 +60,7 @@ def enrol(optimizer: Optimizer, policy: Policy) -> Enrolment:
     if policy.has_masters:
         enrolment.masters = Masters()
         enrolment.masters.adopt(optimizer)
-        zero_with_model(optimizer, enrolment.masters)
+        zero_with_model(optimizer, enrolment.masters, lambda: enrolment.is_in_block)
     _enrolments[optimizer] = enrolment
     return enrolment
 
@@ -72,7 +74,13 @@ def dismiss(optimizer: Optimizer) -> None:
         handle.remove()
     if former.masters is not None:
         zero_alone(optimizer)
-        former.masters.release(optimizer)
+        former.masters.release(optimizer, shared=_stepped_by_others())
+
+
+def _stepped_by_others() -> set[int]:
+    """The ids of all masters that initialized optimizers step."""
+    known = (enrolment.masters for enrolment in _enrolments.values())
+    return {number for masters in known if masters is not None for number in masters.ids}
 
 
 def enrolment_of(optimizer: Optimizer) -> Enrolment | None:

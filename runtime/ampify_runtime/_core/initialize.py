@@ -18,6 +18,7 @@ from .model_casts import cast_model, cast_outputs, refuse_uncastable, uncast_mod
 from .notices import warn, warn_once
 from .permissions import permissions
 from .policy import Policy, Request, resolve_policy
+from .regions import leave_dead_regions
 from .scalers import is_initialized, provide_scalers
 from .step_hooks import hook_steps
 from .unscaled_backward import stop_watching, watch_backwards
@@ -28,6 +29,8 @@ def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) 
 
     Raises TypeError for what is no model or optimizer, ValueError for choices that cannot be had.
     """
+    # After a step that raised: what it put off would stay off.
+    leave_dead_regions()
     model_list = [_require_model(model) for model in _listed(models)]
     optimizer_list = [require_optimizer(item, "amp.initialize: optimizers") for item in _listed(optimizers)]
     policy = resolve_policy(request, _device_type(model_list, optimizer_list))

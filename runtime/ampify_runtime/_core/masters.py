@@ -53,8 +53,11 @@ class Masters:
             self.ids.add(id(link.master))
         return link.master
 
-    def release(self, optimizer: Optimizer) -> None:
-        """Put the model's parameters back into the groups, in fp32 and with the masters' values and state."""
+    def release(self, optimizer: Optimizer, shared: set[int]) -> None:
+        """Put the model's parameters back into the groups, in fp32 and with the masters' values and state.
+
+        Those whose masters are in `shared`, by id, stay reduced: another optimizer goes on stepping the master.
+        """
         absorb_edits(self.pairs)
         former = {id(link.master): parameter for parameter, link in self.pairs}
         for group in optimizer.param_groups:
@@ -63,8 +66,9 @@ class Masters:
                 if parameter is not None:
                     group["params"][index] = parameter
         _rekey(optimizer, former)
-        for parameter, _ in self.pairs:
-            cut_link(parameter)
+        for parameter, link in self.pairs:
+            if id(link.master) not in shared:
+                cut_link(parameter)
 
     def models(self) -> list[torch.Tensor]:
         """The model parameters."""
@@ -146,9 +150,13 @@ class Masters:
         self.scaled_by = scale
         self.gathered = self.watched = False
 
-    def forget_gradients(self) -> None:
-        """The model's gradients were zeroed: nothing is scaled, and the masters' are to be made anew."""
-        self.scaled_by = None
+    def forget_gradients(self, keeps_scale: bool) -> None:
+        """The model's gradients were zeroed: the masters' are to be made anew.
+
+        Nothing is scaled any more, unless `keeps_scale`: a scaled backward is to follow.
+        """
+        if not keeps_scale:
+            self.scaled_by = None
         self.gathered = self.watched = False
 
 

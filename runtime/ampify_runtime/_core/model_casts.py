@@ -107,20 +107,25 @@ def cast_model(model: nn.Module, dtype: torch.dtype, output_dtype: torch.dtype, 
     masters to be made of. A model that is cast so already stays as it is.
     """
     how = (dtype, output_dtype, keeps_norms)
-    if _cast_so.get(model) == how:
-        return
-    uncast_model(model)
     norms = [module for module in model.modules() if keeps_norms and is_norm(module)]
     kept = {id(tensor) for norm in norms for tensor in (*norm.parameters(), *norm.buffers())}
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if tensor.is_floating_point() and id(tensor) not in kept:
-            _cast_tensor(name, tensor, dtype)
+    named = (*model.named_parameters(), *model.named_buffers())
+    cast = [(name, tensor) for name, tensor in named if tensor.is_floating_point() and id(tensor) not in kept]
+    # Not all are if an optimizer of it has let go of its masters, or layers were added.
+    if _cast_so.get(model) == how and all(tensor.dtype is dtype for _, tensor in cast):
+        return
+    inner = [module for module in model.modules() if module is not model and _cast_so.get(module) == how]
+    uncast_model(model)
+    for name, tensor in cast:
+        _cast_tensor(name, tensor, dtype)
     for module in model.modules():
         _handles.setdefault(module, []).extend(save_in_float(module))
     for norm in norms:
         if not takes_reduced_inputs(norm):
             _hook(norm, _CastNormInputs(), _CastNormOutputs(dtype))
-    _hook(model, _CastInputs(dtype), _CastOutputs(output_dtype))
+    # Models inside of it, initialized before it, may be called by themselves.
+    for module in (*inner, model):
+        _hook(module, _CastInputs(dtype), _CastOutputs(output_dtype))
     for module in model.modules():
         hide_hooks(module)
     _cast_so[model] = how
@@ -169,8 +174,8 @@ def _cast_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype) -> None:
             f"amp.initialize: {name} has values beyond float16's 65504, which become infinite; use opt level O5 or O4 "
             "(bfloat16), or O1"
         )
-    if isinstance(tensor, nn.Parameter) and original.dtype is torch.float32:
-        keep_original(tensor, original)
+    if isinstance(tensor, nn.Parameter) and original.dtype not in REDUCED:
+        keep_original(tensor, original.float())
     tensor.data = cast
     if tensor.grad is not None:
         tensor.grad = tensor.grad.to(dtype)

@@ -106,6 +106,7 @@ def _block(
 def _mark_in_block(everyone: list[Enrolled], is_open: bool) -> None:
     for _, enrolment in everyone:
         enrolment.is_in_block = is_open
+        enrolment.has_stepped_in_block = False
 
 
 def _close(block: _Block, kept: set[Enrolment], delay_overflow_check: bool) -> None:

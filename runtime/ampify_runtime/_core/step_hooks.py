@@ -92,7 +92,11 @@ class _Step:
         exits.callback(show_gradients, self.hidden)
 
     def prepare(self) -> None:
-        """Have masters know what was done to the model, and the model get what the step does to masters."""
+        """Have masters know what was done to the model, and the model get what the step does to masters.
+
+        Raises RuntimeError for a second step in one scaled block.
+        """
+        _refuse_second_in_block(self.enrolment)
         masters = self.enrolment.masters
         if masters is not None:
             masters.adopt(self.optimizer)
@@ -167,6 +171,15 @@ class _Step:
         values.update(grad_scale=None, found_inf=found_inf)
         self.exits.callback(values.pop, "found_inf", None)
         self.exits.callback(values.pop, "grad_scale", None)
+
+
+def _refuse_second_in_block(enrolment: Enrolment) -> None:
+    if enrolment.has_stepped_in_block:
+        raise RuntimeError(
+            f"{enrolment.name}.step: a second step in one amp.scale_loss block; the first unscaled gradients, and a "
+            "backward after it adds scaled ones. Open a block of its own for each backward that is stepped on"
+        )
+    enrolment.has_stepped_in_block = enrolment.is_in_block
 
 
 def _skips_by_itself(optimizer: Optimizer) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from torch.optim import Optimizer
@@ -13,11 +14,12 @@ from .masters import Masters
 class _ZeroGrad:
     """Stands on one optimizer as its `zero_grad`. torch has no hook for it, and pickles and copies do not hold it."""
 
-    __slots__ = ("masters", "optimizer")
+    __slots__ = ("is_in_block", "masters", "optimizer")
 
-    def __init__(self, optimizer: Optimizer, masters: Masters) -> None:
+    def __init__(self, optimizer: Optimizer, masters: Masters, is_in_block: Callable[[], bool]) -> None:
         self.optimizer = weakref.ref(optimizer)
         self.masters = masters
+        self.is_in_block = is_in_block
 
     def __call__(self, set_to_none: bool = True, **keywords: Any) -> None:
         optimizer = self.optimizer()
@@ -31,12 +33,16 @@ class _ZeroGrad:
                 parameter.grad = None
             else:
                 parameter.grad.detach_().zero_()
-        self.masters.forget_gradients()
+        # Inside of a scaled block, what comes after the zeroes is scaled.
+        self.masters.forget_gradients(keeps_scale=self.is_in_block())
 
 
-def zero_with_model(optimizer: Optimizer, masters: Masters) -> None:
-    """Have `optimizer.zero_grad()` zero the gradients of the model parameters behind its masters too."""
-    vars(optimizer)["zero_grad"] = _ZeroGrad(optimizer, masters)
+def zero_with_model(optimizer: Optimizer, masters: Masters, is_in_block: Callable[[], bool]) -> None:
+    """Have `optimizer.zero_grad()` zero the gradients of the model parameters behind its masters too.
+
+    `is_in_block` tells whether a scaled block is open for the optimizer.
+    """
+    vars(optimizer)["zero_grad"] = _ZeroGrad(optimizer, masters, is_in_block)
 
 
 def zero_alone(optimizer: Optimizer) -> None:
