@@ -71,7 +71,6 @@ OPTIONS = {
     "AMP104": {"add_flag": True},
     "AMP220": {"unsafe": True},
     "AMP223": {"unsafe": True},
-    "AMP420": {"unsafe": True},
 }
 
 MODEL = """\
@@ -365,3 +364,92 @@ def test_nothing_is_migrated_in_a_file_that_more_use_than_can_be_followed() -> N
     refusals = [finding for finding in run_rules(project, Settings()) if finding.refuses]
     assert [(finding.code, finding.anchor.line) for finding in refusals] == [("AMP214", 7)]
     assert "more files use it" in refusals[0].message
+
+
+SWITCHED = """\
+try:
+    from apex import amp
+except ImportError:
+    amp = None
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if amp is not None:
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 4)).mean()
+    {backward}
+    optimizer.step()
+"""
+SCALED = """\
+if amp is not None:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    else:
+        loss.backward()"""
+
+
+@pytest.mark.parametrize(("backward", "moves"), [("loss.backward()", False), (SCALED, True)])
+def test_imports_of_apex_wait_for_a_backward_that_the_runtime_would_refuse(
+    backward: str, moves: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SWITCHED.format(backward=backward), encoding="utf-8")
+    report = run([script], Settings(root=str(tmp_path)))
+    assert any(outcome.after is not None for outcome in report.outcomes) is moves
+    assert {finding.code for finding in report.findings if finding.refuses} == (
+        set() if moves else {"AMP201", "AMP502"}
+    )
+
+
+NATIVE = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.cuda.amp.GradScaler()
+{load}
+for step in range(3):
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(torch.ones(2, 4)).mean()
+    scaler.scale(loss).backward()
+    {clip}
+    scaler.step(optimizer)
+    scaler.update()
+torch.save({{"net": model.state_dict(), "optim": optimizer.state_dict()}}, "last.pt")
+"""
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("load", "clip", "unsafe", "fixed"),
+    [
+        ("", "", False, {"AMP420", "AMP504"}),
+        ("", CLIP, False, {"AMP420"}),
+        ("", CLIP, True, {"AMP220", "AMP420", "AMP504"}),
+        ("state = torch.load('a.pt')\nprint(optimizer.load_state_dict(state['optim']))", "", False, {"AMP504"}),
+        (
+            "state = torch.load('a.pt')\noptimizer.load_state_dict(state['optim'])",
+            "",
+            False,
+            {"AMP420", "AMP421", "AMP504"},
+        ),
+        (
+            "state = torch.load('a.pt')\noptimizer.load_state_dict(state['optim'])\nprint(len(state))",
+            "",
+            False,
+            {"AMP504"},
+        ),
+    ],
+)
+def test_a_loop_in_torch_amp_is_spelled_for_today_only_if_it_is_right_and_stores_its_scale_both_ways(
+    load: str, clip: str, unsafe: bool, fixed: set[str]
+) -> None:
+    found = run_rules(project_of(train=NATIVE.format(load=load, clip=clip)), Settings(unsafe=unsafe))
+    assert {finding.code for finding in found if finding.fix is not None} >= fixed
+    assert "AMP504" in {finding.code for finding in found}
+    safe = {f.code for f in found if f.fix is not None and (unsafe or f.fix.applicability == "safe")}
+    assert safe == fixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, scalers
 from ampify.index.events import Event
@@ -11,6 +12,7 @@ from ampify.index.switches import Switches
 from ampify.index.syntax import blocks, in_order, inside, last_name, path_to, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Instance, NoneValue, Value
+from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import Defect, NativeAmp, Repair
@@ -30,6 +32,7 @@ class TorchAmp:
         self.flow = flow
         self.trace = trace
         self.switches = Switches(flow)
+        self.whole_reads = WholeReads(flow)
         self.kinds: dict[str, list[Event]] = {}
         for event in trace.events:
             self.kinds.setdefault(event.kind, []).append(event)
@@ -250,22 +253,29 @@ class TorchAmp:
         steps = [e for e in related if e.kind == "step" and e.detail == "scaler"]
         if not steps:
             return
+        found = list(self.without_scaler(related, steps[0]))
+        # What is loaded must have been saved, and what is saved be loaded.
+        exact = all(defect.repair is not None for defect in found)
+        yield from found if exact else (replace(defect, repair=None) for defect in found)
+        used = {scaler for step in steps for scaler in self.receivers(step)}
+        for event in _first(e for e in self.kinds.get("scaler_load", ()) if used & set(e.values)):
+            yield from self.demanded(event)
+
+    def without_scaler(self, related: tuple[Event, ...], step: Event) -> Iterator[Defect]:
+        """Optimizer state saved or loaded where the scaler's is not."""
         for event in _first(e for e in related if e.kind in ("save", "load")):
             if event.kind == "save" and not _keeps(event):
                 continue
             counterpart = "scaler_save" if event.kind == "save" else "scaler_load"
             if not any(_same_function(e, event) for e in self.kinds.get(counterpart, ())):
                 kind = "checkpoint-without-scaler-state" if event.kind == "save" else "load-without-scaler-state"
-                yield Defect(kind, event.anchor, "", (), self.storing(event, steps[0]))
-        used = {scaler for step in steps for scaler in self.receivers(step)}
-        for event in _first(e for e in self.kinds.get("scaler_load", ()) if used & set(e.values)):
-            yield from self.demanded(event)
+                yield Defect(kind, event.anchor, "", (), self.storing(event, step))
 
     def storing(self, event: Event, step: Event) -> Repair | None:
         """The dict that the scaler's state joins, or the statement after which it is loaded, and the scaler's name."""
         name, _ = self.call_parts(step)
         facts = self.flow.files[event.frame.path]
-        if not self.surely_there(name, step, event):
+        if not self.surely_there(name, step, event) or self.read_whole(event):
             return None
         if event.kind == "save":
             return Repair(event.anchor, (name,)) if event.detail in ("dict", "call") else None
@@ -274,6 +284,12 @@ class TorchAmp:
         if not (whole and isinstance(argument, f.Subscript) and isinstance(argument.value, f.Name)):
             return None
         return Repair(facts.anchor(event.statement), (name, facts.text(argument.value.span)))
+
+    def read_whole(self, event: Event) -> bool:
+        """Whether the dict that is saved, or that the state is loaded from, is gone over key by key."""
+        loads = isinstance(event.node, f.Call) and event.kind == "load"
+        holder = event.node.args[0] if loads and isinstance(event.node, f.Call) and event.node.args else event.node
+        return any(self.whole_reads.of(value) is not None for value in self.flow.evaluate(holder, event.frame))
 
     def surely_there(self, name: str, step: Event, event: Event) -> bool:
         """Whether a scaler's name means the same at an event as at its step, and is always bound to a scaler."""

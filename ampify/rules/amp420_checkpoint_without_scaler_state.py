@@ -43,7 +43,8 @@ After
 
 Fix safety
 ----------
-Unsafe: what reads the checkpoint finds one more key.
+Safe: what reads the checkpoint finds all that it found before, and asks for it by name. Where it is gone over key by
+key, or loaded where the scaler is not at hand, it only reports.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ HINT = "save scaler.state_dict() beside it"
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every place of the kind."""
-    return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits, refuses=False)
+    return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits, applicability="safe", refuses=False)
 
 
 def _edits(repair: Repair) -> Sequence[Edit]:

@@ -5,7 +5,8 @@ What it does
 Changes the root of every import of apex to the runtime's, which has the same names: `from apex import amp`, aliases,
 `import apex` with all that is reached through it, imports in functions and under conditions, module names in
 `importlib.import_module`, and the messages that ask to install apex. Everything else stays as it is: a loop with
-`amp.initialize` and `amp.scale_loss` is a migrated loop, and is held to the same rules.
+`amp.initialize` and `amp.scale_loss` is a migrated loop, and is held to the same rules. Where a backward is not scaled
+and only the author can say how, the imports wait: the runtime would refuse the step that apex lets pass.
 
 Why it matters
 --------------
@@ -51,6 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexGroup, ApexUse
 from ampify.model.edit import Edit, Fix, Replace
 from ampify.model.finding import Finding
@@ -65,6 +67,9 @@ NAME = "apex-import"
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every import of apex, or message about installing it, that can move to the runtime."""
     for group in project.apex:
+        unscaled = _unscaled(project, group) if group.movable else None
+        if unscaled is not None:
+            yield _waiting(group, unscaled)
         for use in group.movable:
             if use.kind != "name":
                 yield _finding(project, settings, group, use)
@@ -97,6 +102,24 @@ def _edits(project: Project, settings: Settings, group: ApexGroup, use: ApexUse)
         for other in group.movable:
             if other.kind == "name" and other.token is not None and other.anchor.path == use.anchor.path:
                 yield Replace(other.token, settings.runtime_module)
+
+
+def _unscaled(project: Project, group: ApexGroup) -> Anchor | None:
+    """A backward that apex lets pass unscaled and that only its author can mend: the runtime refuses the step after."""
+    for loop in project.loops:
+        if loop.id in group.loops and loop.switched:
+            for backward in loop.backward_calls:
+                if not backward.scaled and not backward.off:
+                    return backward.call
+    return None
+
+
+def _waiting(group: ApexGroup, backward: Anchor) -> Finding:
+    message = (
+        f"this stays on apex for now: {backward.path}:{backward.line} is not scaled, and the runtime refuses such steps"
+    )
+    hint = "scale that backward where amp is on, and run ampify again"
+    return Finding(CODE, NAME, group.uses[0].anchor, message, hint, refuses=True, loop=group.id)
 
 
 def _held(group: ApexGroup, loop: str) -> Finding:

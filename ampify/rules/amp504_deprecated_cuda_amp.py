@@ -59,20 +59,30 @@ from ampify.model.settings import Settings
 
 CODE = "AMP504"
 NAME = "deprecated-cuda-amp"
+# Mistakes that wrong no gradient.
+_OF_STATE = frozenset({"checkpoint-without-scaler-state", "load-without-scaler-state", "scaler-state-demanded"})
 MESSAGE = "torch.cuda.amp is deprecated: torch.amp has the same names, and takes the device"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every file that uses the old names."""
-    return map(_finding, project.old_amp)
+    return (_finding(project, settings, found) for found in project.old_amp)
 
 
-def _finding(found: Respelling) -> Finding:
+def _finding(project: Project, settings: Settings, found: Respelling) -> Finding:
     first, *others = found.places
     related = tuple(Related(place, "here too") for place in others)
-    if found.obstacle:
-        hint = f"by hand: {found.obstacle}"
+    if found.obstacle or _is_faulty(project, settings, found.path):
+        hint = f"by hand: {found.obstacle}" if found.obstacle else "first mend what is found wrong with the loop here"
         return Finding(CODE, NAME, first, MESSAGE, hint, related=related)
     edits = tuple(Replace(anchor, text) for anchor, text in found.texts)
     fix = Fix(edits, group=f"{found.path}:{CODE}")
     return Finding(CODE, NAME, first, MESSAGE, fix=fix, related=related)
+
+
+def _is_faulty(project: Project, settings: Settings, path: str) -> bool:
+    """Whether a loop of the file stays wrong, or is not known to be in torch.amp: none of it is to be changed then."""
+    loops = [loop for loop in project.loops if any(anchor.path == path for anchor in loop.backwards)]
+    wrong = (d for loop in loops if loop.native is not None for d in loop.native.defects if d.kind not in _OF_STATE)
+    unknown = any(loop.native is None for loop in loops)
+    return unknown or any(defect.repair is None or not settings.unsafe for defect in wrong)
