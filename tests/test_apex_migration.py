@@ -202,8 +202,9 @@ def test_the_arm_without_amp_is_right(tmp_path: Path) -> None:
 def test_a_backward_outside_is_refused_where_amp_can_be_off(tmp_path: Path) -> None:
     text = switched("loss.backward()")
     report = migrate(tmp_path, train=text)
-    assert text_of(report) == text.replace("from apex", "from ampify_runtime")
-    assert codes(report) == [("AMP502", 3, False), ("AMP201", 12, True)]
+    # The runtime would refuse the step: the import waits for its author.
+    assert text_of(report) is None
+    assert codes(report) == [("AMP502", 3, True), ("AMP502", 3, False), ("AMP201", 12, True)]
 
 
 def test_a_backward_outside_is_scaled_where_amp_is_always_on(tmp_path: Path) -> None:
