@@ -70,6 +70,6 @@ def check(project: Project, settings: Settings) -> Iterable[Finding]:
     return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits)
 
 
-def _edits(repair: Repair) -> Sequence[Edit]:
+def _edits(repair: Repair, _: str) -> Sequence[Edit]:
     scaler, optimizer = repair.names
     return (InsertBefore(repair.anchor, f"{scaler}.unscale_({optimizer})"),)

@@ -66,5 +66,5 @@ def check(project: Project, settings: Settings) -> Iterable[Finding]:
     return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits)
 
 
-def _edits(repair: Repair) -> Sequence[Edit]:
+def _edits(repair: Repair, _: str) -> Sequence[Edit]:
     return (InsertAfter(repair.anchor, f"{repair.names[0]}.update()"),)

@@ -69,6 +69,7 @@ def check(project: Project, settings: Settings) -> Iterable[Finding]:
     return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits, applicability="safe", refuses=False)
 
 
-def _edits(repair: Repair) -> Sequence[Edit]:
+def _edits(repair: Repair, quote: str) -> Sequence[Edit]:
     state = f"{repair.names[0]}.state_dict()"
-    return (AddElement(repair.anchor, f'"scaler": {state}' if repair.anchor.kind == "Dict" else f"scaler={state}"),)
+    element = f"{quote}scaler{quote}: {state}" if repair.anchor.kind == "Dict" else f"scaler={state}"
+    return (AddElement(repair.anchor, element),)

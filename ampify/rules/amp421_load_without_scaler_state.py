@@ -72,7 +72,8 @@ def check(project: Project, settings: Settings) -> Iterable[Finding]:
     return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits, applicability="safe", refuses=False)
 
 
-def _edits(repair: Repair) -> Sequence[Edit]:
+def _edits(repair: Repair, quote: str) -> Sequence[Edit]:
     scaler, holder = repair.names
-    code = f'if "scaler" in {holder}:\n    {scaler}.load_state_dict({holder}["scaler"])'
+    key = f"{quote}scaler{quote}"
+    code = f"if {key} in {holder}:\n    {scaler}.load_state_dict({holder}[{key}])"
     return (InsertAfter(repair.anchor, code),)

@@ -73,6 +73,6 @@ def check(project: Project, settings: Settings) -> Iterable[Finding]:
     return defects(project, CODE, NAME, MESSAGE, HINT, edits=_edits, applicability="safe", refuses=False)
 
 
-def _edits(repair: Repair) -> Sequence[Edit]:
+def _edits(repair: Repair, _: str) -> Sequence[Edit]:
     key, holder = repair.names
     return (Wrap(repair.anchor, f"if {key} in {holder}:"),)

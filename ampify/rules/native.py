@@ -9,7 +9,8 @@ from ampify.model.finding import Finding, Related
 from ampify.model.native import Defect, Repair
 from ampify.model.project import Project
 
-Edits = Callable[[Repair], Sequence[Edit]]
+# The edits of a repair, given the quotes that the file uses.
+Edits = Callable[[Repair, str], Sequence[Edit]]
 
 
 def defects(
@@ -27,16 +28,16 @@ def defects(
     for loop in project.loops:
         for defect in loop.native.defects if loop.native is not None else ():
             if defect.kind == name:
-                fix = _fix(defect, code, edits, applicability)
+                fix = _fix(project, defect, code, edits, applicability)
                 text = f"{message}: {defect.detail}" if defect.detail else message
                 related = tuple(Related(place, remark) for place, remark in defect.related)
                 refused = refuses and fix is None
                 yield Finding(code, name, defect.anchor, text, "" if fix else hint, fix, refused, loop.id, related)
 
 
-def _fix(defect: Defect, code: str, edits: Edits | None, applicability: Applicability) -> Fix | None:
+def _fix(project: Project, defect: Defect, code: str, edits: Edits | None, applicability: Applicability) -> Fix | None:
     if edits is None or defect.repair is None:
         return None
     where = defect.anchor
     group = f"{where.path}:{where.line}:{where.column}:{code}"
-    return Fix(tuple(edits(defect.repair)), applicability, group)
+    return Fix(tuple(edits(defect.repair, project.files[where.path].quote)), applicability, group)
