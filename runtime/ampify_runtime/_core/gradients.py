@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from operator import attrgetter
 
 import torch
+
+_gradient = attrgetter("grad")
+_is_sparse = attrgetter("is_sparse")
+_dtype = attrgetter("dtype")
+_is_cpu = attrgetter("is_cpu")
+_is_cuda = attrgetter("is_cuda")
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
@@ -16,13 +23,10 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """The gradients that there are; of a sparse one, its values; of a sharded one, this process's shard."""
-    grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
-    # Most are plain: no call for those.
-    return [
-        grad if type(grad) is torch.Tensor and not grad.is_sparse else _dense(grad)
-        for grad in grads
-        if grad is not None
-    ]
+    grads = [grad for group in optimizer.param_groups for grad in map(_gradient, group["params"]) if grad is not None]
+    # Most are plain, and there are many: no Python per gradient to see that.
+    is_plain = set(map(type, grads)) <= {torch.Tensor} and not any(map(_is_sparse, grads))
+    return grads if is_plain else [_dense(grad) for grad in grads]
 
 
 def _dense(grad: torch.Tensor) -> torch.Tensor:
@@ -62,8 +66,22 @@ def multiply_and_check(grads: list[torch.Tensor], factor: torch.Tensor | None) -
     return first
 
 
-def _grouped(grads: Iterable[torch.Tensor]) -> dict[tuple[torch.device, torch.dtype], list[torch.Tensor]]:
+def _grouped(grads: list[torch.Tensor]) -> dict[tuple[torch.device, torch.dtype], list[torch.Tensor]]:
+    # Most are alike, and asked for many devices, torch makes as many objects.
+    if _are_alike(grads):
+        return {(grads[0].device, grads[0].dtype): grads}
     groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = defaultdict(list)
     for grad in grads:
         groups[grad.device, grad.dtype].append(grad)
     return groups
+
+
+def _are_alike(grads: list[torch.Tensor]) -> bool:
+    """Whether all have one type and are certainly on one device: the CPU, or one CUDA device."""
+    if len(set(map(_dtype, grads))) > 1:
+        return False
+    # All others than CUDA's may have a number in common with them.
+    first = grads[0]
+    if first.is_cuda:
+        return all(map(_is_cuda, grads)) and len(set(map(torch.Tensor.get_device, grads))) == 1
+    return first.is_cpu and all(map(_is_cpu, grads))

@@ -160,9 +160,10 @@ def _enrolled(value: Any) -> tuple[Optimizer, Enrolment]:
 
 
 def _tensors(loss: Any) -> list[torch.Tensor]:
-    losses = [loss] if isinstance(loss, torch.Tensor) else loss
-    if isinstance(losses, Iterable) and not isinstance(losses, (str, dict)):
-        losses = list(losses)
+    if isinstance(loss, torch.Tensor):
+        return [loss]
+    if isinstance(loss, Iterable) and not isinstance(loss, (str, dict)):
+        losses = list(loss)
         if losses and all(isinstance(item, torch.Tensor) for item in losses):
             return losses
     raise TypeError(f"amp.scale_loss: loss is {type(loss).__name__}; pass a tensor, or a list or tuple of tensors")

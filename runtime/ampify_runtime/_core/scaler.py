@@ -58,7 +58,7 @@ class LossScaler:
         if self._scale is None:
             return
         found_inf = found_inf.to(self._scale.device, non_blocking=True)
-        self._found_inf = found_inf.clone() if self._found_inf is None else torch.maximum(self._found_inf, found_inf)
+        self._found_inf = found_inf if self._found_inf is None else torch.maximum(self._found_inf, found_inf)
 
     @property
     def pending(self) -> torch.Tensor | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from .lending import Loan, borrows, lend, overflow_in
 from .links import absorb_edits, publish, publish_edited
 from .masters import Masters
 from .notices import report, warn, warn_once
-from .regions import close_region, open_region
+from .regions import Exits, close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
@@ -83,7 +82,7 @@ class _Step:
 
     __slots__ = ("enrolment", "exits", "hidden", "loan", "optimizer")
 
-    def __init__(self, optimizer: Optimizer, enrolment: Enrolment, exits: ExitStack) -> None:
+    def __init__(self, optimizer: Optimizer, enrolment: Enrolment, exits: Exits) -> None:
         self.optimizer = optimizer
         self.enrolment = enrolment
         self.exits = exits
@@ -162,6 +161,8 @@ class _Step:
 
     def _lend(self, masters: Masters | None) -> None:
         """Let the step have the model's gradients and weights, or, without `masters`, no longer."""
+        if masters is None and self.loan is None:
+            return
         self.loan = None if masters is None else lend(masters)
         vars(self.optimizer)["loan"] = self.loan
         self.exits.callback(vars(self.optimizer).pop, "loan", None)
@@ -224,12 +225,14 @@ def _note_all(scalers: list[LossScaler], found_inf: torch.Tensor | None) -> None
 
 
 def _warn_if_empty(optimizer: Optimizer, enrolment: Enrolment) -> None:
-    if all(parameter.grad is None for parameter in parameters_of(optimizer)):
-        warn_once(
-            f"no gradients, {enrolment.name}",
-            f"{enrolment.name}.step: none of its parameters has a gradient, so it changes nothing; look for a backward "
-            "that is missing, or that another model's parameters get",
-        )
+    for parameter in parameters_of(optimizer):
+        if parameter.grad is not None:
+            return
+    warn_once(
+        f"no gradients, {enrolment.name}",
+        f"{enrolment.name}.step: none of its parameters has a gradient, so it changes nothing; look for a backward "
+        "that is missing, or that another model's parameters get",
+    )
 
 
 def _warn_of_unscaled_backward(enrolment: Enrolment) -> None:

@@ -57,10 +57,12 @@ class _Watch(ForwardHook):
         if not self.scales:
             return
         notice = _Notice(threading.get_ident())
-        for tensor in _tensors_in(output):
-            if tensor.grad_fn is not None:
+        for tensor in (output,) if isinstance(output, torch.Tensor) else _tensors_in(output):
+            # torch makes an object of the node each time it is asked for.
+            node = tensor.grad_fn
+            if node is not None:
                 # On the node: a hook on the tensor costs ten times as much.
-                tensor.grad_fn.register_prehook(notice)
+                node.register_prehook(notice)
 
 
 class _Notice:

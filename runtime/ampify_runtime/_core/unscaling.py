@@ -31,7 +31,8 @@ def sharing_parameters_with(optimizer: Optimizer) -> list[Enrolled]:
 
 def scale_existing(optimizers: Iterable[Enrolled], scale: torch.Tensor) -> None:
     """Multiply the gradients that there are by `scale`, shape [], so that a scaled backward adds to its like."""
-    seen: set[int] = set()
+    optimizers = list(optimizers)
+    seen = _none_seen(optimizers)
     for optimizer, enrolment in optimizers:
         by, masters = enrolment.scaled_by, enrolment.masters
         factor = scale if by is None else scale / by.to(scale.device, non_blocking=True)
@@ -52,7 +53,7 @@ def unscale(optimizers: Iterable[Enrolled]) -> None:
     for optimizer, enrolment in optimizers:
         if enrolment.masters is not None and not borrows(optimizer, enrolment.masters):
             enrolment.masters.gather()
-    seen: set[int] = set()
+    seen = _none_seen(optimizers)
     for optimizer, enrolment in optimizers:
         masters = enrolment.masters
         borrowed = [] if masters is None or masters.gathered else masters.model_gradients()
@@ -110,8 +111,15 @@ def warn_if_edited(enrolment: Enrolment) -> None:
         )
 
 
-def _unseen(grads: list[torch.Tensor], seen: set[int]) -> list[torch.Tensor]:
+def _none_seen(optimizers: list[Enrolled]) -> set[int] | None:
+    """What `_unseen` starts with; None where there is nothing to tell apart: one optimizer, without masters."""
+    return None if len(optimizers) == 1 and optimizers[0][1].masters is None else set()
+
+
+def _unseen(grads: list[torch.Tensor], seen: set[int] | None) -> list[torch.Tensor]:
     """Those not yet in `seen`, which they join: a parameter of two optimizers is scaled once."""
+    if seen is None:
+        return grads
     fresh = [grad for grad in grads if id(grad) not in seen] if seen else grads
     seen.update(map(id, fresh))
     return fresh
