@@ -53,7 +53,8 @@ def judge_original(first: Run, second: Run | None, steps: int) -> Verdict | None
             f"{first.steps} of {steps or 'all'} steps were done; raise --timeout or lower --steps",
         )
     if first.failed:
-        return Verdict("cannot verify", f"the original itself ends with {_ending(first)}", details=_traceback(first))
+        why = f"the original itself ends with {_ending(first)}{_elsewhere(first)}"
+        return Verdict("cannot verify", why, details=_traceback(first))
     if not first.steps:
         backwards = any(process.losses for process in first.processes)
         why = (
@@ -305,6 +306,12 @@ def _ending(run: Run) -> str:
     if run.raised is not None:
         return f"{run.raised.type}: {_one_line(run.raised.message)}"
     return f"signal {-run.status}" if run.status < 0 else f"exit status {run.status}"
+
+
+def _elsewhere(run: Run) -> str:
+    """What to do where the script misses a module: often ampify is installed apart from torch."""
+    missing = run.raised is not None and run.raised.type == "ModuleNotFoundError"
+    return "; if another interpreter has it, name that one with --python" if missing else ""
 
 
 def _message(run: Run) -> str:

@@ -51,7 +51,11 @@ def undo(root: Path) -> Undone:
     folder = flight if interrupted else last
     journal = read_journal(root, folder)
     if journal is None and not interrupted:
-        raise NothingToUndo(root, "no write of ampify is on record here", "run it in the folder that was migrated")
+        raise NothingToUndo(
+            root,
+            "no write of ampify is on record here",
+            "only the last write can be put back; run it in the folder that was migrated",
+        )
     # Without a record the interrupted write had not replaced anything yet.
     undone = put_back(root, journal or Journal(()), folder, interrupted)
     if not undone.edited:

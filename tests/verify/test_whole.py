@@ -113,6 +113,7 @@ def test_a_script_that_is_not_reproducible(tmp_path: Path) -> None:
         ("import torch\nprint(torch.ones(1))\n", "never trains: no backward, no step"),
         ("import torch\ntorch.ones(1, requires_grad=True).sum().backward()\n", "calls backward, but no optimizer"),
         ("raise ValueError('no data')\n", "the original itself ends with ValueError: no data"),
+        ("import no_such_module\n", "if another interpreter has it, name that one with --python"),
     ],
 )
 def test_scripts_of_which_nothing_can_be_said(tmp_path: Path, script: str, said: str) -> None:
