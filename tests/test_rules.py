@@ -357,6 +357,33 @@ def test_a_checkpoint_that_is_read_as_a_whole_gets_no_new_key(use: str, then: st
     assert all(finding.hint for finding in found.values() if finding.fix is None)
 
 
+TWO = """
+second = torch.optim.SGD(model.parameters(), lr=0.1)
+checkpoint = torch.load("last.pt")
+optimizer.load_state_dict(checkpoint["first"])
+{between}
+second.load_state_dict(checkpoint["second"])
+for x in [torch.ones(2, 4)]:
+    model(x).sum().backward()
+    optimizer.step()
+    second.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "places"),
+    [("", 1), ("print('half of it')", 1), ("checkpoint = torch.load('other.pt')", 2), ("if True: pass", 2)],
+)
+def test_amp_state_is_loaded_once_from_a_checkpoint_of_two_optimizers(between: str, places: int) -> None:
+    project = project_of(train=MODEL + TWO.format(between=between))
+    found = [f for f in run_rules(project, Settings()) if f.code == "AMP403"]
+    assert len(found) == 2
+    inserted = {
+        e for f in found if f.fix is not None for e in f.fix.edits if "load_state_dict" in getattr(e, "code", "")
+    }
+    assert len(inserted) == places
+
+
 def test_nothing_is_migrated_in_a_file_that_more_use_than_can_be_followed() -> None:
     text = MODEL + LOOP
     source = SourceFile("engine.py", text.encode(), text, "utf-8", b"", "\n")

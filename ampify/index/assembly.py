@@ -77,7 +77,7 @@ class Assembly:
             initializes=initializes,
             clips=tuple(self.clip(e, optimizers, marks) for e in by_anchor(related, "clip")),
             saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
-            loads=tuple(self.states.load(e) for e in by_anchor(related, "load")),
+            loads=self.states.loads(by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
             late_wraps=tuple(self.late_wraps(related)),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),

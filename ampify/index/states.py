@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.syntax import path_to
 from ampify.index.values import Instance
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
@@ -36,6 +41,33 @@ class States:
         if event.detail == "alone":
             return StateSave(event.anchor, None, statement, None, False)
         return None
+
+    def loads(self, events: Sequence[Event]) -> tuple[StateLoad, ...]:
+        """Loads of optimizer state; those that follow upon each other, from one checkpoint, share the last's statement.
+
+        Amp's state is one for all optimizers, so it is loaded once, after the last of them.
+        """
+        found = [self.load(event) for event in events]
+        return tuple(
+            replace(load, statement=self._last_beside(load, event, found, events))
+            for load, event in zip(found, events, strict=True)
+        )
+
+    def _last_beside(
+        self, load: StateLoad, event: Event, found: Sequence[StateLoad], events: Sequence[Event]
+    ) -> Anchor | None:
+        if load.statement is None:
+            return None
+        block, index = path_to(self.flow.scope(event.frame).body, event.statement.span)[-1]
+        # Anything but an expression of its own might bind the checkpoint's name anew, or leave the block.
+        following = itertools.takewhile(lambda statement: isinstance(statement, f.Evaluate), block[index:])
+        spans = {statement.span for statement in following}
+        beside = [
+            other.statement
+            for other, later in zip(found, events, strict=True)
+            if later.frame == event.frame and later.statement.span in spans and other.source == load.source
+        ]
+        return max((anchor for anchor in beside if anchor is not None), default=load.statement)
 
     def load(self, event: Event) -> StateLoad:
         """A load of optimizer state."""

@@ -103,8 +103,11 @@ class StateSave:
 
 @dataclass(frozen=True, slots=True)
 class StateLoad:
-    """`optimizer.load_state_dict(source[...])`; `source` is the text of the loaded checkpoint, None if not a plain
-    subscript; `present` tells that amp's state is loaded beside it, `read_whole` where all keys are gone over."""
+    """`optimizer.load_state_dict(source[...])`; amp's state can be loaded after `statement`, None if nowhere.
+
+    `source` is the text of the loaded checkpoint, None if not a plain subscript; `present` tells that amp's state is
+    loaded beside it, `read_whole` where all keys are gone over.
+    """
 
     site: Anchor
     statement: Anchor | None
