@@ -242,6 +242,9 @@ def test_rules_can_be_left_out_and_comments_silence() -> None:
     assert (
         "train.py:9: this training loop is left as it is, because what forbids it is silenced (AMP201)" in result.stderr
     )
+    write({"train.py": f"# ampify: skip-file\n{TRAIN}"})
+    said = "train.py:10: this training loop is left as it is, because its file asks to be skipped"
+    assert said in run("train.py").stderr
     write({"train.py": TRAIN})
     assert run("train.py", "--ignore", "AMP2,AMP110").stdout == ""
     assert run("train.py", "--select", "AMP1", "--select", "AMP2").stdout == DIFF
@@ -265,6 +268,16 @@ def test_files_outside_of_the_current_folder() -> None:
     undone = run("undo", "../elsewhere")
     assert undone.stderr == f"put back {Path('../elsewhere/train.py').resolve()}\n"
     assert Path("../elsewhere/train.py").read_text() == TRAIN
+
+
+def test_undo_of_one_file_or_of_a_misspelt_folder_takes_nothing_back() -> None:
+    write({"train.py": TRAIN})
+    assert run("--write", "train.py").exit_code == 0
+    migrated = Path("train.py").read_bytes()
+    for name in ("train.py", "no_such_folder"):
+        assert run("undo", name).exit_code == 2
+        assert Path("train.py").read_bytes() == migrated
+    assert run("undo").exit_code == 0
 
 
 def test_undo_works_from_a_folder_below_and_leaves_what_was_edited_since() -> None:
@@ -439,6 +452,7 @@ def test_a_file_name_that_is_no_text() -> None:
         (["explain", "unscaled-backwards"], "no rule is called 'unscaled-backwards'; did you mean unscaled-backward?"),
         (["explain", "?"], "no rule is called '?'; `ampify rules` lists them"),
         (["undo"], "no write of ampify is on record here"),
+        (["undo", "train.py"], "this is no folder (undo takes back the whole last write; name its folder, or none)"),
     ],
 )
 def test_wrong_usage_gets_one_line_and_exit_status_2(arguments: list[str], said: str) -> None:

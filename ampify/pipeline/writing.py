@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ampify.model.plan import Outcome, Report
 from ampify.model.settings import Settings
-from ampify.write import Change, Undone, commit
+from ampify.write import Change, NothingToUndo, Undone, commit
 from ampify.write import undo as undo_last
 
 JOURNAL = ".ampify"
@@ -28,6 +28,11 @@ def write(report: Report, settings: Settings) -> Report:
 def undo(folder: Path) -> Undone:
     """Puts back what the last write changed, as recorded in `folder` or the nearest one above; raises WriteError."""
     start = folder.resolve()
+    # Looked for upwards from a file or a misspelt name, the record of a whole tree would be found and undone.
+    if not start.is_dir():
+        raise NothingToUndo(
+            start, "this is no folder", "undo takes back the whole last write; name its folder, or none"
+        )
     root = next((place for place in (start, *start.parents) if (place / JOURNAL).is_dir()), start)
     return undo_last(root)
 

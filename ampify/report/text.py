@@ -86,6 +86,8 @@ def _left_alone(report: Report) -> list[str]:
 
 
 def _quiet(loop: LoopSummary, report: Report) -> str:
+    if any(outcome.path == loop.path and outcome.status == "skipped" for outcome in report.outcomes):
+        return f"{loop.path}:{loop.line}: this training loop is left as it is, because its file asks to be skipped"
     codes = {entry.code for entry in report.ledger if entry.site.loop == loop.id and entry.state == "refused"}
     why = f" ({', '.join(sorted(codes))})" if codes else ""
     return f"{loop.path}:{loop.line}: this training loop is left as it is, because what forbids it is silenced{why}"
