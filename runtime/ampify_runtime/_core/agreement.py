@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from .enrolment import Enrolment
 from .gradients import parameters_of
-from .links import link_of
+from .links import link_of, trains_with_others
 from .scaler import LossScaler
 
 _wraps: weakref.WeakSet[DistributedDataParallel] = weakref.WeakSet()
@@ -53,10 +53,7 @@ def agree(
 
 def sums_by_hand(optimizer: Optimizer, enrolment: Enrolment) -> bool:
     """Whether gradients may have been summed over processes by the script itself, after they were looked at."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
-        return False
-    return not _groups_of(optimizer, enrolment)
+    return trains_with_others() and not _groups_of(optimizer, enrolment)
 
 
 def _groups_of(optimizer: Optimizer, enrolment: Enrolment) -> list[Any]:

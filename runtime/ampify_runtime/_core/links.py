@@ -108,7 +108,7 @@ def absorb(parameter: torch.Tensor, link: Link) -> None:
         model = parameter.to(master.device)
         # What is written before the first step is a broadcast from one process, as likely as not. The others have no
         # more than was sent, and its own masters are not to be another's.
-        is_sent = parameter._version != link.model_version and not link.published and _trains_with_others()
+        is_sent = parameter._version != link.model_version and not link.published and trains_with_others()
         master.copy_(model.float() if is_sent else torch.where(model == master.to(model.dtype), master, model.float()))
     mark_equal(parameter, link)
 
@@ -119,6 +119,7 @@ def mark_equal(parameter: torch.Tensor, link: Link) -> None:
     link.master_version = link.master._version
 
 
-def _trains_with_others() -> bool:
+def trains_with_others() -> bool:
+    """Whether this process is one of several."""
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1

@@ -14,7 +14,7 @@ from .agreement import agree, sums_by_hand
 from .enrolment import Enrolment
 from .gradients import gradients_of, multiply_and_check, parameters_of
 from .lending import Loan, borrows, lend, overflow_in
-from .links import absorb_edits, publish, publish_edited
+from .links import absorb_edits, publish, publish_edited, trains_with_others
 from .masters import Masters
 from .notices import report, warn, warn_once
 from .regions import Exits, close_region, open_region
@@ -202,14 +202,16 @@ def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | 
         unscale(sharing_parameters_with(optimizer))
         enrolment.found_inf = None
     found_inf = enrolment.found_inf if enrolment.has_scaled_backward else None
-    if found_inf is None or sums_by_hand(optimizer, enrolment):
+    has_others = trains_with_others()
+    if found_inf is None or (has_others and sums_by_hand(optimizer, enrolment)):
         masters = enrolment.masters
         if masters is not None and borrows(optimizer, masters):
             found_inf = overflow_in([*masters.own_gradients(optimizer), *masters.model_gradients()])
         else:
             found_inf = multiply_and_check(gradients_of(optimizer), None)
         _note_all(concerned, found_inf)
-    found_inf = agree(optimizer, enrolment, found_inf, concerned)
+    if has_others:
+        found_inf = agree(optimizer, enrolment, found_inf, concerned)
     if found_inf is not None and not enrolment.has_scaled_backward:
         _warn_of_unscaled_backward(enrolment)
     enrolment.has_scaled_backward = False
