@@ -352,3 +352,13 @@ def test_the_repaired_checkpoint_goes_on_where_it_was(tmp_path: Path) -> None:
     whole = losses(tmp_path, str(script), "--epochs", "1", AMPIFY_DTYPE="float16")
     resumed = losses(tmp_path, str(script), "--epochs", "2", "--resume", "last.pth", AMPIFY_DTYPE="float16")
     assert (len(whole), len(resumed)) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    "use", ["torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", "if step % 2:\n            optimizer.step()"]
+)
+def test_gradients_used_before_they_are_unscaled_are_told_of_and_the_use_stays(tmp_path: Path, use: str) -> None:
+    inside = LOOP.replace("scaled_loss.backward()\n", f"scaled_loss.backward()\n        {use}\n")
+    report = migrate(tmp_path, train="import torch\nfrom apex import amp\n" + MODEL + INITIALIZE + inside)
+    assert "AMP216" in {code for code, _, refuses in codes(report) if refuses}
+    assert use in (text_of(report) or "")

@@ -241,3 +241,63 @@ def test_names_that_other_files_take_from_here_stay(tmp_path: Path) -> None:
 def test_a_loop_that_makes_the_optimizer_as_well_starts_each_training_anew(tmp_path: Path) -> None:
     body = "".join(f"    {line}\n" for line in script(BACKWARD, STEP).splitlines())
     assert codes(check(tmp_path, train=f"def main():\n{body}\nfor seed in range(3):\n    main()\n")) == set()
+
+
+WRAPPED = """\
+import torch
+class Scaling:
+    def __init__(self):
+        self.inner = torch.amp.GradScaler("cuda")
+    def __call__(self, loss, optimizer):
+        self.inner.scale(loss).backward()
+        self.inner.step(optimizer)
+        self.inner.update()
+    def state_dict(self):
+        return self.inner.state_dict()
+    def load_state_dict(self, state):
+        self.inner.load_state_dict(state)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaling = Scaling()
+def resume(path):
+    state = torch.load(path)
+    optimizer.load_state_dict(state["optimizer"])
+    LOAD
+def keep(path):
+    torch.save({"optimizer": optimizer.state_dict(), SAVE}, path)
+resume("last.pt")
+for step in range(3):
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(torch.ones(2, 4)).mean()
+    scaling(loss, optimizer)
+keep("last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "save", "expected"),
+    [
+        ('if "scaler" in state: scaling.load_state_dict(state["scaler"])', '"scaler": scaling.state_dict()', set()),
+        ("pass", '"step": 3', {"AMP420", "AMP421"}),
+    ],
+)
+def test_the_state_of_a_scaler_in_a_class_of_its_own_is_kept_through_that_class(
+    tmp_path: Path, load: str, save: str, expected: set[str]
+) -> None:
+    assert codes(check(tmp_path, train=WRAPPED.replace("LOAD", load).replace("SAVE", save))) == expected
+
+
+@pytest.mark.parametrize(
+    ("autocast", "expected"),
+    [
+        ('torch.autocast("cuda", torch.float16, False)', set()),
+        ('torch.autocast("cuda", torch.float16, True)', {"AMP323"}),
+        ("torch.cuda.amp.autocast(False)", set()),
+    ],
+)
+def test_a_cast_under_an_autocast_that_is_turned_off_by_position_is_right(
+    tmp_path: Path, autocast: str, expected: set[str]
+) -> None:
+    text = script(BACKWARD, STEP).replace("loss = model", "loss = model.half()")
+    assert codes(check(tmp_path, train=text.replace('torch.autocast("cuda")', autocast))) == expected

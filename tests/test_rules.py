@@ -39,6 +39,7 @@ TELLING = {
     "AMP212": "optimizer.step()",
     "AMP213": "loss.backward()",
     "AMP215": "parameter.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))",
+    "AMP216": "torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)",
     "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
     "AMP221": "print(model.weight.grad.norm())",
     "AMP222": "scaler.unscale_(optimizer)",

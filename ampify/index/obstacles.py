@@ -32,6 +32,8 @@ OF_MIGRATING = frozenset(
 def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
     """Obstacles among the events of a loop."""
     for event in events:
+        if event.kind in ("clip", "step") and event.scaled is not None:
+            yield Obstacle("used-before-block-ends", event.anchor, "", loop=loop)
         match event.kind:
             case "step" if event.detail == "closure":
                 yield Obstacle("closure-step", event.anchor, "", loop=loop)

@@ -217,8 +217,11 @@ class TorchAmp:
     def is_off(self, around: tuple[Frame, f.With, f.Call | None]) -> bool:
         """Whether an autocast is given `enabled=False`."""
         call = around[2]
-        given = call.keywords if call is not None else ()
-        return any(n == "enabled" and isinstance(v, f.Constant) and v.value is False for n, v in given)
+        if call is None:
+            return False
+        # `enabled` comes first where the device is part of the name, and third where the device comes first.
+        given = [*call.args[:1], *call.args[2:3], *(v for n, v in call.keywords if n == "enabled")]
+        return any(isinstance(v, f.Constant) and v.value is False for v in given)
 
     def of_scalers(self, backwards: list[Event]) -> Iterator[Defect]:
         if not any(map(is_scaled, backwards)):
@@ -267,7 +270,7 @@ class TorchAmp:
             if event.kind == "save" and not _keeps(event):
                 continue
             counterpart = "scaler_save" if event.kind == "save" else "scaler_load"
-            if not any(_same_function(e, event) for e in self.kinds.get(counterpart, ())):
+            if not any(_in_function_of(event, e) for e in self.kinds.get(counterpart, ())):
                 kind = "checkpoint-without-scaler-state" if event.kind == "save" else "load-without-scaler-state"
                 yield Defect(kind, event.anchor, "", (), self.storing(event, step))
 
@@ -350,8 +353,11 @@ def _keeps(event: Event) -> bool:
     return event.detail in ("dict", "call", "alone")
 
 
-def _same_function(one: Event, other: Event) -> bool:
-    return (one.frame.path, one.frame.scope) == (other.frame.path, other.frame.scope)
+def _in_function_of(event: Event, other: Event) -> bool:
+    """Whether another event happens in an event's function, or in one called there: a class of its own may wrap the
+    scaler and hand on its state."""
+    frames = [other.frame, *(frame for frame, _ in other.stack[-2:-1])]
+    return any((frame.path, frame.scope) == (event.frame.path, event.frame.scope) for frame in frames)
 
 
 def _only_asks(event: Event) -> bool:

@@ -326,12 +326,14 @@ class Trace:
         return bool(built) and min(built) > step.number
 
     def scaled_name(self, event: Event) -> str | None:
-        """The name of the scaled loss a backward runs on, if it does."""
+        """The name of the scaled loss that a backward runs on, or that a clip or step stands in the block of."""
+        names = frozenset().union(*self.scaled)
+        if event.kind in ("clip", "step"):
+            return min(names, default=None)
         if event.kind != "backward" or not isinstance(event.node, f.Call):
             return None
         loss = event.node.func.value if isinstance(event.node.func, f.Attribute) else None
         loss = event.node.args[0] if event.detail == "function" and event.node.args else loss
-        names = frozenset().union(*self.scaled) if self.scaled else frozenset()
         return loss.id if isinstance(loss, f.Name) and loss.id in names else None
 
     def places(self) -> Stack:
