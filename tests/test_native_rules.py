@@ -293,7 +293,7 @@ def test_the_state_of_a_scaler_in_a_class_of_its_own_is_kept_through_that_class(
     [
         ('torch.autocast("cuda", torch.float16, False)', set()),
         ('torch.autocast("cuda", torch.float16, True)', {"AMP323"}),
-        ("torch.cuda.amp.autocast(False)", set()),
+        ("torch.cuda.amp.autocast(False)", {"AMP504"}),
     ],
 )
 def test_a_cast_under_an_autocast_that_is_turned_off_by_position_is_right(
