@@ -90,7 +90,10 @@ def test_dcgan_style(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["O1", "O2"])
 def test_distributed_style(level: str, tmp_path: Path) -> None:
     """Under torch's launcher, in processes of their own."""
+    logs = tmp_path / "logs"
     launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1"]
+    # A file for each rank: two that share a pipe write into each other's lines.
+    launch += ["--redirects=1", f"--log_dir={logs}"]
     script = migrated("distributed_style", tmp_path)
     done = subprocess.run(
         [sys.executable, *launch, f"--master_port={free_port()}", str(script), "--opt-level", level],
@@ -100,7 +103,7 @@ def test_distributed_style(level: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = [line for file in sorted(logs.rglob("stdout.log")) for line in file.read_text().splitlines()]
     assert lines.count("same on all ranks True") == 2
     assert_learns(lines)
 
