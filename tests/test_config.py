@@ -139,8 +139,8 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
         ("exclude = [1]", "`exclude` must be a list of strings, not [1]"),
         ("vendor = ''", "`vendor` must be a string that is not empty, not ''"),
         ("opt-level = 'O9'", "`opt-level` must be one of O0, O1, O2, O3, O4, O5, not 'O9'"),
-        ("target = ['runtime']", "`target` must be runtime, not ['runtime']"),
-        ("target = 'native'", "`target` native is not available in this version; it can be runtime"),
+        ("target = ['runtime']", "`target` must be one of runtime, native, not ['runtime']"),
+        ("dtype = 'bfloat16'", "`dtype` bfloat16 is not available in this version; it can be float16"),
         ("select = ['AMP7']", "--select AMP7: no rule has a code that starts so"),
         ("jobs = 1\njobs = 2", "is not TOML"),
     ],
@@ -156,7 +156,7 @@ def test_what_a_preset_may_not_be(tmp_path: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"target": "native"}, "--target native is not available in this version"),
+        ({"target": "apex"}, "--target must be one of runtime, native, not 'apex'"),
         ({"dtype": "bfloat16"}, "--dtype bfloat16 is not available in this version"),
         ({"opt_level": "O6"}, "--opt-level must be one of O0, O1, O2, O3, O4, O5, not 'O6'"),
         ({"format": "yaml"}, "--format must be one of text, json, github, sarif, markdown, not 'yaml'"),

@@ -28,6 +28,10 @@ TELLING = {
     "AMP103": "model = torch.nn.DataParallel(model)",
     "AMP104": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
     "AMP105": 'body, slow = amp.initialize(body, slow, opt_level="O1")',
+    "AMP122": "main(train)",
+    "AMP123": "loss.backward()",
+    "AMP230": "loss = criterion(model(torch.ones(2, 4, device=device)), torch.ones(2, 1, device=device))",
+    "AMP231": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
     "AMP203": "noise = (noise.detach() + 0.1 * noise.grad.sign()).requires_grad_()",
     "AMP204": "optimizer.step(closure)",
     "AMP205": "loss.backward()",
@@ -72,6 +76,7 @@ OPTIONS = {
     "AMP104": {"add_flag": True},
     "AMP220": {"unsafe": True},
     "AMP223": {"unsafe": True},
+    "AMP123": {"opt_level": "O2"},
 }
 
 MODEL = """\
@@ -102,7 +107,8 @@ def each(rule: Rule) -> str:
 
 
 def settings_of(rule: Rule, folder: Path) -> Settings:
-    return Settings(root=str(folder), **OPTIONS.get(rule.code, {}))  # type: ignore[arg-type]
+    options = OPTIONS.get(rule.code, {})
+    return Settings(root=str(folder), target=rule.target or "runtime", **options)  # type: ignore[arg-type]
 
 
 def migrate(folder: Path, text: str, rule: Rule) -> Report:

@@ -59,7 +59,7 @@ _TEXT = Option("a string that is not empty", lambda value: value if isinstance(v
 _LIST = Option("a list of strings", _strings)
 
 OPTIONS: Mapping[str, Option] = {
-    "target": _choice("runtime", "native", unavailable=("native",)),
+    "target": _choice("runtime", "native"),
     "opt-level": _choice(*OPT_LEVELS),
     "dtype": _choice("float16", "bfloat16", unavailable=("bfloat16",)),
     "vendor": _TEXT,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from ampify.model.edit import AddImport, Delete, Edit, EditLines, InsertAfter, InsertBefore, Replace
+from ampify.model.edit import AddImport, Delete, Edit, EditLines, InsertAfter, InsertBefore, Replace, Wrap
 from ampify.source import split_lines
 
 _Place: TypeAlias = tuple[int, int]
@@ -66,7 +66,7 @@ def _reach(old: Sequence[str], tree: ast.Module, edits: Sequence[Edit]) -> _Reac
         if isinstance(edit, AddImport | EditLines):
             continue
         start = firsts[first_lines.get(edit.anchor.line, edit.anchor.line)]
-        end = lasts[edit.anchor.end_line]
+        end = lasts[_end_line(edit)]
         if isinstance(edit, InsertBefore):
             lines |= set(range(start, lasts[edit.anchor.line] + 1))
             gaps |= _comments(old, start, -1)
@@ -76,6 +76,13 @@ def _reach(old: Sequence[str], tree: ast.Module, edits: Sequence[Edit]) -> _Reac
         else:
             lines |= set(range(start, end + 1))
     return _Reach(frozenset(lines), frozenset(gaps))
+
+
+def _end_line(edit: Edit) -> int:
+    """The last line of the statements that an edit is bound to."""
+    assert not isinstance(edit, AddImport | EditLines)
+    wrapped = edit.last if isinstance(edit, Wrap) else None
+    return (wrapped or edit.anchor).end_line
 
 
 def _logical_lines(text: str) -> tuple[Mapping[int, int], Mapping[int, int]]:

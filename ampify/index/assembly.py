@@ -12,6 +12,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
+from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
@@ -22,6 +23,7 @@ from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import NativeAmp
 from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Obstacle, TrainingLoop
+from ampify.model.settings import Target
 
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
 
@@ -31,7 +33,7 @@ SCALED_NAMES = ("scaled_loss", "amp_scaled_loss", "ampify_scaled_loss")
 class Assembly:
     """Builds loops; holds what they share."""
 
-    def __init__(self, flow: Flow, trace: Trace) -> None:
+    def __init__(self, flow: Flow, trace: Trace, target: Target = "runtime") -> None:
         self.flow = flow
         self.trace = trace
         self.entities = trace.classify.entities
@@ -43,6 +45,7 @@ class Assembly:
         self.switches = Switches(flow)
         self.torch_amp = TorchAmp(flow, trace)
         self.clips = Clips(flow, self.entities, self.names)
+        self.scalings = Scalings(flow, trace, self.initializing.spots) if target == "native" else None
 
     def loop(
         self, backwards: tuple[Event, ...], optimizers: frozenset[Value], related: tuple[Event, ...]
@@ -87,6 +90,10 @@ class Assembly:
             return _left_to_torch(found, native), []
         if found.migrated:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
+        elif self.scalings is not None and not obstacles:
+            parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
+            scaling, obstacles = self.scalings.plan(parts)
+            found = replace(found, scaling=scaling)
         return found, obstacles
 
     def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:

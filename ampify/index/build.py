@@ -18,7 +18,7 @@ from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
 from ampify.model.project import Obstacle, Project, TrainingLoop
-from ampify.model.settings import Settings
+from ampify.model.settings import Settings, Target
 from ampify.model.site import Site
 from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, explain_syntax_error
@@ -47,7 +47,7 @@ def build_project(
     sites: list[Site] = []
     obstacles: list[Obstacle] = []
     for program in programs(files, crowded):
-        found = _analysed(program)
+        found = _analysed(program, settings.target)
         if isinstance(found, Finding):
             unreadable.append(found)
             continue
@@ -72,7 +72,7 @@ def build_project(
     )
 
 
-def _analysed(program: Program) -> Loops | Unfollowed | Finding:
+def _analysed(program: Program, target: Target) -> Loops | Unfollowed | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
         flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
@@ -81,7 +81,7 @@ def _analysed(program: Program) -> Loops | Unfollowed | Finding:
             return Unfollowed(program)
         trace = Trace(flow)
         trace.run()
-        loops = Loops(flow, trace)
+        loops = Loops(flow, trace, target)
         loops.find()
         loops.sites()
     except Exception as failure:  # noqa: BLE001 (a fault of ours in one program must not keep others from migrating)

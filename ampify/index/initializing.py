@@ -38,6 +38,8 @@ class Initializing:
         self.flags = Flags(flow, self.names)
         self.switches = Switches(flow)
         self.early_wraps = EarlyWraps(flow)
+        # Where in the running program each place is.
+        self.spots: dict[Anchor, list[Spot]] = {}
 
     def places(
         self, backwards: tuple[Event, ...], models: frozenset[Value], related: tuple[Event, ...], loop: str
@@ -62,6 +64,7 @@ class Initializing:
         present = [e for e in related if e.kind == "initialize" and frozenset(e.values) & trained]
         for event in present:
             place = self.present(event, related)
+            self.spots.setdefault(place.anchor, []).append(Spot.of(event))
             found.setdefault((place.anchor, place.models, place.optimizers), place)
         missing = trained - frozenset(v for e in present for v in e.values)
         if not missing:
@@ -79,6 +82,7 @@ class Initializing:
         beside = next((e.anchor for e in present), None)
         for place, spot in placed:
             place = replace(place, flag=self.flags.find(spot), beside=beside)
+            self.spots.setdefault(place.anchor, []).append(spot)
             found.setdefault((place.anchor, place.models, place.optimizers), place)
         return None
 

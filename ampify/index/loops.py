@@ -16,6 +16,7 @@ from ampify.index.values import Derived, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle, TrainingLoop
+from ampify.model.settings import Target
 from ampify.model.site import Site, SiteKind
 
 SITES: dict[str, SiteKind] = {
@@ -36,7 +37,8 @@ SITES: dict[str, SiteKind] = {
 class Loops:
     """The result of the index: loops, sites and obstacles of a traced project."""
 
-    def __init__(self, flow: Flow, trace: Trace) -> None:
+    def __init__(self, flow: Flow, trace: Trace, target: Target = "runtime") -> None:
+        self.target: Target = target
         self.flow = flow
         self.trace = trace
         self.entities = trace.classify.entities
@@ -48,7 +50,7 @@ class Loops:
 
     def find(self) -> None:
         """Fills `loops` and `obstacles`."""
-        assembly = Assembly(self.flow, self.trace)
+        assembly = Assembly(self.flow, self.trace, self.target)
         for backwards, optimizers in group(self.trace.events):
             related = tuple(self.related(backwards, optimizers))
             loop, obstacles = assembly.loop(backwards, optimizers, related)

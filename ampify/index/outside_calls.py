@@ -103,7 +103,8 @@ class OutsideCalls:
             for values in [*positional, *keywords.values()]:
                 flow.store.add(instance, "[*]", values)
         carried = flowing(self.flow, positional, keywords)
-        if carried and (dotted.startswith("torch.") and not catalog.is_optimizer_class(dotted)):
+        made = catalog.is_optimizer_class(dotted) or dotted.startswith(catalog.TORCH_AMP)
+        if carried and dotted.startswith("torch.") and not made:
             return carried if dotted not in catalog.WRAPS else frozenset((instance,))
         return frozenset((instance,)) | frozenset(v for v in carried if isinstance(v, Derived))
 

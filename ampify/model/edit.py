@@ -39,13 +39,15 @@ class InsertAfter:
 
 @dataclass(frozen=True, slots=True)
 class Wrap:
-    """The statement at `anchor` moves, with its comments, into the body of `header` (such as `with x as y:`).
+    """The statement at `anchor` moves, with its comments, into the body of `header` (such as `with x as y:`); so do
+    those that follow it in its block, up to the one at `last`.
 
-    Edits inside the statement are applied to it as well, wherever it ends up.
+    Edits inside the statements are applied to them as well, wherever they end up.
     """
 
     anchor: Anchor
     header: str
+    last: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,15 @@ class AddElement:
 
     anchor: Anchor
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddParameter:
+    """The function defined by the statement at `anchor` gets a parameter `name`: the last by position, or, where others
+    have defaults or are starred, one by keyword alone."""
+
+    anchor: Anchor
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,9 @@ class EditLines:
     text: str
 
 
-Edit: TypeAlias = Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddImport | EditLines
+Edit: TypeAlias = (
+    Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter | AddImport | EditLines
+)
 
 
 def edited_path(edit: Edit) -> str:

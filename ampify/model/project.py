@@ -10,6 +10,7 @@ from ampify.model.apex import ApexGroup
 from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
 from ampify.model.native import NativeAmp, Respelling
+from ampify.model.scaling import Scaling
 from ampify.model.site import Site
 
 
@@ -145,6 +146,7 @@ class TrainingLoop:
 
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
     builds what this loop trains. `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
+    `scaling` is how it comes into torch's own mixed precision, if that is the target.
     """
 
     id: str
@@ -160,6 +162,7 @@ class TrainingLoop:
     late_wraps: tuple[Anchor, ...] = ()
     native: NativeAmp | None = None
     penalties: tuple[Anchor, ...] = ()
+    scaling: Scaling | None = None
 
     @property
     def backwards(self) -> tuple[Anchor, ...]:

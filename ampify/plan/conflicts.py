@@ -9,6 +9,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.edit import (
     AddElement,
     AddImport,
+    AddParameter,
     Delete,
     Edit,
     EditLines,
@@ -59,8 +60,8 @@ def edit_anchor(edit: Edit) -> Anchor | None:
 
 
 def _consumes(
-    one: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement,
-    other: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement,
+    one: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter,
+    other: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter,
 ) -> bool:
     """Whether the text that `other` is bound to is gone once `one` is made."""
     if not isinstance(one, Replace | Delete):

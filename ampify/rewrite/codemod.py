@@ -6,12 +6,24 @@ import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import libcst as cst
 
 from ampify.model.anchor import Anchor
-from ampify.model.edit import AddElement, AddImport, Delete, Edit, EditLines, InsertAfter, InsertBefore, Replace, Wrap
+from ampify.model.edit import (
+    AddElement,
+    AddImport,
+    AddParameter,
+    Delete,
+    Edit,
+    EditLines,
+    InsertAfter,
+    InsertBefore,
+    Replace,
+    Wrap,
+)
 from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite.blocks import Statement, statements_of
@@ -22,6 +34,7 @@ from ampify.rewrite.expressions import find_expression
 from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.imports import Header
 from ampify.rewrite.moves import Moves, Orders
+from ampify.rewrite.parameters import with_parameter
 from ampify.rewrite.splice import INDENT, LINES, Span, Splice, spliced
 from ampify.rewrite.tree import Tree, parse
 
@@ -59,6 +72,12 @@ def _edited(source: SourceFile, read: Excerpt, edits: Sequence[Edit]) -> str:
     # Before the moves are asked: the composition may still change a header.
     splices = list(Composition(tree, source.newline, changes).splices())
     splices += moves.splices()
+    splices += [
+        splice
+        for edit in edits
+        if isinstance(edit, AddParameter)
+        for splice in with_parameter(tree, places.statement(edit.anchor).node, edit.name)
+    ]
     touched = [statement.span for statement in orders] + [change.found.span for change in changes]
     deleted = [statement.extent for statement, order in orders.items() if order.empties]
     header = Header(tree, source.newline, touched, deleted)
@@ -122,7 +141,7 @@ class _Places:
 
 def _orders(places: _Places, edits: Sequence[_OfStatement]) -> dict[Statement, Orders]:
     """What is to happen to each statement that is edited."""
-    orders: dict[Statement, Orders] = defaultdict(Orders)
+    orders: defaultdict[Statement, Orders] = defaultdict(Orders)
     for edit in edits:
         order = orders[places.statement(edit.anchor)]
         if isinstance(edit, InsertBefore):
@@ -134,13 +153,41 @@ def _orders(places: _Places, edits: Sequence[_OfStatement]) -> dict[Statement, O
         elif order.header is None:
             check_header(edit.header)
             order.header = edit.header
+            _order_followers(places, places.statement(edit.anchor), edit, orders)
         else:
             raise RewriteFailed(f"two edits wrap the statement on line {edit.anchor.line}")
         if order.deleted and order.header is not None:
             raise RewriteFailed(f"one edit wraps and one deletes the statement on line {edit.anchor.line}")
-    for statement in orders:
+    for statement, order in orders.items():
         _refuse_inside_deleted(places, statement, orders)
+        _refuse_amid_wrapped(places, statement, order, orders)
     return dict(orders)
+
+
+def _order_followers(places: _Places, first: Statement, edit: Wrap, orders: defaultdict[Statement, Orders]) -> None:
+    """Has the statements after the first of a wrap move with it."""
+    if edit.last is None or edit.last == edit.anchor:
+        return
+    last = places.statement(edit.last)
+    beside = [s for s in places.statements if s.block is first.block and s.branch_of is None]
+    start, end = beside.index(first), beside.index(last) if last in beside else -1
+    if end <= start:
+        raise RewriteFailed(f"lines {edit.anchor.line} and {edit.last.line} do not begin statements of one block")
+    for before, follower in pairwise(beside[start : end + 1]):
+        if orders[follower].header is not None:
+            raise RewriteFailed(f"two edits wrap the statement at offset {follower.span[0]}")
+        orders[follower].header = ""
+        orders[follower].follows = before
+
+
+def _refuse_amid_wrapped(
+    places: _Places, statement: Statement, order: Orders, orders: Mapping[Statement, Orders]
+) -> None:
+    """New statements between two that are wrapped together have no place yet; neither has one of them that goes."""
+    followed = any(other.follows is statement for other in orders.values())
+    if (order.follows is not None and (order.before or order.deleted)) or (followed and order.after):
+        line = places.tree.line_number(statement.span[0])
+        raise RewriteFailed(f"an edit puts something between statements that move together (line {line})")
 
 
 def _refuse_inside_deleted(places: _Places, statement: Statement, orders: Mapping[Statement, Orders]) -> None:

@@ -44,7 +44,7 @@ class Change:
         """Of two changes of one expression, whether `other` changes what this one moves away."""
         if other.code is None:
             return True
-        name = _bound_by(self.orders.header) if self.orders.header is not None else None
+        name = _bound_by(self.orders.header) if self.orders.header else None
         return self.code == name != other.code
 
 
@@ -64,7 +64,7 @@ class Composition:
                 yield from self._made(change)
         for change in self.changes:
             moved = self._moved.pop(id(change.orders), [])
-            if change.orders.header is not None:
+            if change.orders.header:
                 change.orders.header = spliced(change.orders.header, moved)
 
     def _holder(self, change: Change) -> Change | None:
@@ -100,7 +100,7 @@ class Composition:
         if len(now) == len(before):
             return [Splice(*now[which], self._new_text(inner))]
         header = outer.orders.header
-        if not now and header is not None:
+        if not now and header:
             moved = occurrences(header, part, "", " pass\n")
             if len(moved) == len(before):
                 noted = self._moved.setdefault(id(outer.orders), [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, takewhile
 from typing import Final
 
-from ampify.model.edit import AddImport, Edit, EditLines
+from ampify.model.edit import AddImport, Edit, EditLines, Wrap
 from ampify.model.section import Section
 from ampify.source import split_lines
 
@@ -52,7 +52,7 @@ def _lines_to_read(sections: Sequence[Section], edits: Iterable[Edit], count: in
     """
     if not sections:
         return [range(1, count + 1)]
-    edited = [(edit.anchor.line, edit.anchor.end_line) for edit in edits if not isinstance(edit, AddImport | EditLines)]
+    edited = [_lines_of(edit) for edit in edits if not isinstance(edit, AddImport | EditLines)]
     opening = sum(1 for _ in takewhile(lambda section: section.kind != "block", sections)) + 1
     kept = [
         place < opening
@@ -61,6 +61,13 @@ def _lines_to_read(sections: Sequence[Section], edits: Iterable[Edit], count: in
         for place, section in enumerate(sections)
     ]
     return list(_with_what_is_between(sections, kept, count))
+
+
+def _lines_of(edit: Edit) -> tuple[int, int]:
+    """The first and the last line of the statements that an edit is bound to."""
+    assert not isinstance(edit, AddImport | EditLines)
+    end = edit.last if isinstance(edit, Wrap) and edit.last is not None else edit.anchor
+    return edit.anchor.line, end.end_line
 
 
 def _with_what_is_between(sections: Sequence[Section], kept: Sequence[bool], count: int) -> Iterator[range]:

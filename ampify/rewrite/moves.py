@@ -19,12 +19,14 @@ from ampify.source import split_lines
 
 @dataclass(slots=True)
 class Orders:
-    """What is to happen to one statement: code before and after it, a header it moves under, its removal."""
+    """What is to happen to one statement: code before and after it, a header it moves under ("" if that of the
+    statement that it `follows`), its removal."""
 
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     header: str | None = None
     deleted: bool = False
+    follows: Statement | None = None
 
     @property
     def breaks_line(self) -> bool:
@@ -160,7 +162,7 @@ class Moves:
         indentation = shifted(other.block.indentation, self.shifts(other))
         lines = "".join(self._laid_out(code, other) for code in [*codes, *self._orders(other).before])
         header = self._header_lines(other)
-        unit = other.block.unit if header else ""
+        unit = other.block.unit if self._header(other) is not None else ""
         return self.newline + lines + header + indentation + unit
 
     def _codes(self, statement: Statement) -> list[str]:
@@ -248,7 +250,7 @@ class Moves:
     def _header_lines(self, statement: Statement) -> str:
         """The header that the statement moves under, as lines, or nothing."""
         header = self._header(statement)
-        if header is None:
+        if not header:
             return ""
         lines = [line.rstrip("\r\n") for line in split_lines(header)]
         indentation = shifted(statement.block.indentation, self.shifts(statement))
@@ -263,12 +265,21 @@ class Moves:
         inside = lines_inside_strings(self.tree) if wrapped else frozenset()
         for statement in wrapped:
             first = self.tree.line_number(statement.extent[0]) + 1
+            yield from self._comments_indented(statement)
             beginning = self._beginning(statement, lines)
             if beginning is not None:
                 yield from self._indented(self.tree.line_number(beginning), self._shift(statement))
             for number in range(first, self.tree.line_number(statement.extent[1] - 1) + 1):
                 if number not in inside:
                     yield from self._indented(number, self._shift(statement))
+
+    def _comments_indented(self, statement: Statement) -> Iterator[Splice]:
+        """What puts the lines deeper that stand between a statement and the one it moves after."""
+        before = self._orders(statement).follows
+        if before is not None:
+            last = self.tree.line_number(before.extent[1] - 1)
+            for number in range(last + 1, self.tree.line_number(statement.extent[0])):
+                yield from self._indented(number, self._shift(statement))
 
     def _beginning(self, statement: Statement, lines: Mapping[Line, Sequence[Statement]]) -> int | None:
         """Where the line begins that the statement is the first to be left on; None if a break before it indents it."""

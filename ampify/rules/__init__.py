@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ampify.model.finding import Finding
 from ampify.model.project import Project
-from ampify.model.settings import Settings
+from ampify.model.settings import Settings, Target
 
 Check: TypeAlias = Callable[[Project, Settings], Iterable[Finding]]
 
@@ -22,13 +22,15 @@ MODULE_NAME = re.compile(r"(?P<code>amp\d{3})_(?P<name>[a-z0-9_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as its module states it. `check` is None where a stage other than the rules makes the findings."""
+    """A rule as its module states it. `check` is None where a stage other than the rules makes the findings, `target`
+    where it is for every target."""
 
     code: str
     name: str
     module: str
     documentation: str
     check: Check | None
+    target: Target | None = None
 
 
 class RuleFailed(Exception):
@@ -55,7 +57,8 @@ def run_rules(project: Project, settings: Settings) -> tuple[Finding, ...]:
     """What all rules have to say, by place; raises RuleFailed if one of them fails."""
     findings: list[Finding] = []
     for rule in all_rules():
-        findings.extend(_run(rule, project, settings))
+        if rule.target in (None, settings.target):
+            findings.extend(_run(rule, project, settings))
     return tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code)))
 
 
@@ -76,4 +79,5 @@ def _discover() -> Iterator[Rule]:
 
 def _rule(module: ModuleType) -> Rule:
     check: Check | None = getattr(module, "check", None)
-    return Rule(module.CODE, module.NAME, module.__name__, module.__doc__ or "", check)
+    target: Target | None = getattr(module, "TARGET", None)
+    return Rule(module.CODE, module.NAME, module.__name__, module.__doc__ or "", check, target)

@@ -58,6 +58,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating, quot
 
 CODE = "AMP101"
 NAME = "uninitialized-model"
+TARGET = "runtime"
 HELP = "mixed precision: O0 (off), O1 (float16) or O4 (bfloat16)"
 
 

@@ -44,6 +44,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP103"
 NAME = "wrap-before-initialize"
+TARGET = "runtime"
 HINT = "build the optimizer from the bare model and move this wrap below it, or choose --opt-level O1 (O4 for bfloat16)"
 # The levels at which parameters themselves change their type.
 CASTING_PARAMETERS = frozenset({"O2", "O3", "O5"})

@@ -36,6 +36,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP104"
 NAME = "no-arguments-in-scope"
+TARGET = "runtime"
 MESSAGE = "no parsed command-line arguments are in scope here, so the script gets no --opt-level option"
 HINT = "pass them to this function, or set AMPIFY_OPT_LEVEL in the environment of a run"
 

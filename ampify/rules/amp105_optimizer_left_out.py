@@ -43,6 +43,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP105"
 NAME = "optimizer-left-out"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

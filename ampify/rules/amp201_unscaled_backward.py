@@ -58,6 +58,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating
 
 CODE = "AMP201"
 NAME = "unscaled-backward"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

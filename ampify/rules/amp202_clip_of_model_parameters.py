@@ -59,6 +59,7 @@ from ampify.rules.migration import CASTING_LEVELS, CONDITIONAL_AMP, migrating
 
 CODE = "AMP202"
 NAME = "clip-of-model-parameters"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

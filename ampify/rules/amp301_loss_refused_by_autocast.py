@@ -57,6 +57,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, migrating
 
 CODE = "AMP301"
 NAME = "loss-refused-by-autocast"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

@@ -55,6 +55,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, migrating, quoted
 
 CODE = "AMP401"
 NAME = "checkpoint-without-amp-state"
+TARGET = "runtime"
 MESSAGE = "the optimizer's state is saved here without amp's: a resumed run would lose the loss scale"
 
 

@@ -59,6 +59,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, migrating, quoted
 
 CODE = "AMP403"
 NAME = "load-without-amp-state"
+TARGET = "runtime"
 MESSAGE = "the optimizer's state is restored here without amp's: the loss scale starts anew"
 
 

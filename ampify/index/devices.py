@@ -1,0 +1,155 @@
+"""How the code at a place tells the device that a loop runs on, by what the script itself decides it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.moments import Spot
+from ampify.index.names import Names
+from ampify.index.slices import dotted
+from ampify.index.syntax import in_order, path_to
+from ampify.index.values import External, Frame, Instance, NoneValue, Text, Values
+from ampify.model import facts as f
+from ampify.model.scaling import Device
+
+KINDS = frozenset({"cuda", "cpu", "mps", "xpu"})
+_TORCH_DEVICE = "torch.device"
+
+
+class Devices:
+    """Answers for one loop, from the moves of its models."""
+
+    def __init__(self, flow: Flow, names: Names, moves: Sequence[Event]) -> None:
+        self.flow = flow
+        self.names = names
+        self.moves = moves
+
+    def at(self, spot: Spot, models: frozenset[object]) -> Device | None:
+        """The device at a place; None if nothing there tells it."""
+        return (
+            self.from_variable(spot)
+            or self.from_argument(spot)
+            or self.from_condition(spot)
+            or self.from_model(spot, models)
+        )
+
+    def from_variable(self, spot: Spot) -> Device | None:
+        """A `torch.device` in scope: the one that the models are moved to, or the only one."""
+        moved = frozenset().union(*(self.flow.evaluate(a, m.frame) for m in self.moves for a in _arguments(m)))
+        found = [
+            held
+            for name in self.names.visible(spot)
+            for held in (name, *self.names.attributes(name, spot))
+            if _is_device(held.values)
+            and all(self.names.moments.certain(owner, part, spot) for owner, part in held.through)
+        ]
+        if any(held.values & moved for held in found):
+            found = [held for held in found if held.values & moved]
+        elif self.moves:
+            return None
+        return _compared(f"{found[0].text}.type") if found else None
+
+    def from_argument(self, spot: Spot) -> Device | None:
+        """What the models are moved to, if it can be spelled the same at the place."""
+        for move in self.moves:
+            for argument in _arguments(move):
+                values = self.flow.evaluate(argument, move.frame)
+                if isinstance(argument, f.Constant) and isinstance(argument.value, str):
+                    return _literal(argument.value)
+                text = self.same(argument, move.frame, spot)
+                if text is None or any(isinstance(v, NoneValue) for v in values):
+                    continue
+                if values and all(isinstance(v, Text) and v.text in KINDS for v in values):
+                    return Device(text, f'{text} == "cuda"')
+                if "device" in text.lower():
+                    return _compared(f"torch.device({text}).type")
+        return None
+
+    def from_condition(self, spot: Spot) -> Device | None:
+        """`model.cuda()`, under a condition perhaps."""
+        moves = [m for m in self.moves if isinstance(m.node, f.Call) and getattr(m.node.func, "attr", "") == "cuda"]
+        for move in moves:
+            tests = self.tests(move)
+            if not tests:
+                return Device('"cuda"')
+            if len(tests) == 1:
+                text = self.same(tests[0], move.frame, spot)
+                if text is not None:
+                    return Device('"cuda"', text if _is_flag(tests[0]) else f"bool({text})")
+        return None
+
+    def from_model(self, spot: Spot, models: frozenset[object]) -> Device | None:
+        """The device of the model's parameters, which is right wherever the model can be named."""
+        wanted = frozenset(m for m in models if isinstance(m, Instance))
+        for model in sorted(wanted, key=lambda value: value.number):
+            found = self.names.cover(spot, frozenset((model,)), self.names.models)
+            if found and len(found) == 1 and not found[0].container and not found[0].optional:
+                parameter = f"next({found[0].text}.parameters())"
+                return Device('"cuda"', f"{parameter}.is_cuda", f"{parameter}.device.type")
+        return None
+
+    def tests(self, move: Event) -> list[f.Expr]:
+        """What a move stands under; `__name__` aside."""
+        facts = self.flow.files[move.frame.path]
+        around = [block[i] for block, i in path_to(self.flow.scope(move.frame).body, move.statement.span)]
+        found = [s for s in around if isinstance(s, f.Branch)]
+        first_arm = all(any(_holds(s, move) for s in branch.arms[0]) for branch in found)
+        tests = [branch.test for branch in found if "__name__" not in facts.text(branch.test.span)]
+        return tests if first_arm else [*tests, *tests]
+
+    def same(self, expr: f.Expr, frame: Frame, spot: Spot) -> str | None:
+        """The text of an expression, if all its names mean the same at a place as in a frame."""
+        for node, _ in in_order(expr):
+            if isinstance(node, f.Name):
+                there, here = self.flow.home(frame, node.id), self.flow.home(spot.frame, node.id)
+                if there is here and (frame is spot.frame or there.outer is None):
+                    continue
+                values = self.flow.evaluate(node, frame)
+                if not _settled(values) or values != self.flow.evaluate(node, spot.frame):
+                    return None
+            elif isinstance(node, f.Call) and dotted(node.func) not in ("torch.cuda.is_available",):
+                return None
+        text = self.flow.files[frame.path].text(expr.span)
+        return text if "\n" not in text else None
+
+
+def _is_device(values: Values) -> bool:
+    return bool(values) and all(isinstance(v, Instance) and v.dotted == _TORCH_DEVICE for v in values)
+
+
+def _settled(values: Values) -> bool:
+    """Whether values are known, so that equal ones are the same."""
+    return bool(values) and all(isinstance(v, Instance | External) for v in values)
+
+
+def _arguments(move: Event) -> Iterator[f.Expr]:
+    if isinstance(move.node, f.Call) and getattr(move.node.func, "attr", "") == "to":
+        yield from move.node.args[:1]
+        yield from (value for name, value in move.node.keywords if name == "device")
+
+
+def _literal(text: str) -> Device | None:
+    kind = text.partition(":")[0]
+    if kind not in KINDS:
+        return None
+    return Device(f'"{kind}"', "" if kind == "cuda" else "False")
+
+
+def _compared(kind: str) -> Device:
+    return Device(kind, f'{kind} == "cuda"')
+
+
+def _is_flag(test: f.Expr) -> bool:
+    """Whether a condition surely is a boolean."""
+    if isinstance(test, f.Call):
+        return dotted(test.func) == "torch.cuda.is_available"
+    if isinstance(test, f.Operation) and test.kind == "BoolOp":
+        return all(map(_is_flag, test.operands))
+    return isinstance(test, f.Operation) and (test.kind == "Compare" or test.operator == "Not")
+
+
+def _holds(statement: f.Stmt, move: Event) -> bool:
+    outer, inner = statement.span, move.statement.span
+    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]

@@ -1,0 +1,245 @@
+"""How a function that needs a loop's scaler gets at it: by its name, as a field, or along the calls that lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ampify.index.flow import Flow
+from ampify.index.moments import Spot, around
+from ampify.index.names import Names
+from ampify.index.slices import Slices, dotted
+from ampify.index.syntax import expressions, in_order, last_name, statements
+from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Opaque, Values
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import Initialize
+from ampify.model.scaling import Passing
+
+Scope: TypeAlias = tuple[str, int]
+# By its last name, each call of a function and each other use of one: file, scope, expression, is it a call.
+Mentions: TypeAlias = Mapping[str, Sequence[tuple[str, int, f.Expr, bool]]]
+
+
+class OutOfReach(Exception):
+    """A function cannot get at the scaler; says where that shows, and why."""
+
+    def __init__(self, anchor: Anchor, detail: str) -> None:
+        super().__init__(detail)
+        self.anchor = anchor
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a scaler is made. `owner` is the object that gets it as a field, spelled `spelled` there; without, it is a
+    variable of the function or module."""
+
+    place: Initialize
+    spot: Spot
+    spelled: str = ""
+    owner: Values = frozenset()
+
+    def scaler(self, name: str) -> str:
+        """The scaler as it is spelled there."""
+        return f"{self.spelled}.{name}" if self.spelled else name
+
+    @property
+    def scope(self) -> Scope:
+        """The function or module where it is made."""
+        return self.spot.frame.path, self.spot.frame.scope
+
+
+@dataclass(slots=True)
+class Reach:
+    """Finds the way to one loop's scaler; what must be passed for that gathers in `parameters` and `arguments`."""
+
+    flow: Flow
+    slices: Slices
+    names: Names
+    homes: Sequence[Home]
+    name: str
+    mentions: Callable[[], Mentions]
+    parameters: dict[Anchor, Passing] = field(default_factory=dict)
+    arguments: dict[Anchor, Passing] = field(default_factory=dict)
+    _threaded: dict[Scope, Anchor] = field(default_factory=dict)
+
+    def at(self, spot: Spot) -> str:
+        """The scaler as an expression at a place; raises OutOfReach."""
+        known = self.visible(spot)
+        if known is not None:
+            return known
+        self.thread(spot.frame)
+        return self.name
+
+    def visible(self, spot: Spot) -> str | None:
+        """The scaler's name where nothing needs to be passed; None if there is none."""
+        frame = spot.frame
+        for home in self.homes:
+            if home.owner:
+                text = self.owner_at(home, spot)
+                if text is not None:
+                    return f"{text}.{self.name}"
+            elif (frame.path, frame.scope) == home.scope:
+                self.require_after(home, spot)
+                return self.name
+            elif (home.spot.frame.outer is None and frame.path == home.scope[0]) or any(
+                (outer.path, outer.scope) == home.scope for outer in around(frame)
+            ):
+                return self.name
+        return None
+
+    def require_after(self, home: Home, spot: Spot) -> None:
+        if spot.at[:2] < home.place.anchor.end:
+            anchor = self.flow.files[spot.frame.path].anchor(f.Simple(spot.at, "Pass", ()))
+            raise OutOfReach(anchor, "this runs before the place where the scaler can be made")
+
+    def owner_at(self, home: Home, spot: Spot) -> str | None:
+        """How the object that has the scaler as a field is spelled at a place."""
+        for held in self.names.visible(spot):
+            if held.values == home.owner:
+                return held.text
+        for parameter in self.flow.scope(spot.frame).parameters[:1]:
+            if self.flow.evaluate(f.Name((1, 0, 1, 0), parameter.name), spot.frame) == home.owner:
+                return parameter.name
+        return None
+
+    # Along calls
+
+    def thread(self, frame: Frame) -> None:
+        """Has a function take the scaler as a parameter, and all that call it hand it on."""
+        key = (frame.path, frame.scope)
+        if key in self._threaded:
+            return
+        scope = self.flow.scope(frame)
+        definition = self.definition(frame, scope)
+        self._threaded[key] = definition
+        sites = self.sites(key)
+        if not sites:
+            raise OutOfReach(definition, f"nothing in the files given calls {scope.name}()")
+        self.refuse_other_uses(key, scope, definition, {(c.path, span) for c, span in sites})
+        self.parameters[definition] = Passing(definition, self.name)
+        for caller, span in sites:
+            self.hand_on(caller, span, key, scope)
+
+    def definition(self, frame: Frame, scope: f.Scope) -> Anchor:
+        """The statement that defines a function; raises OutOfReach where it cannot get a parameter."""
+        facts = self.flow.files[frame.path]
+        where = Anchor(frame.path, *scope.span, "FunctionDef")
+        if scope.kind != "function" or scope.parent is None or scope.name == "__init__":
+            raise OutOfReach(where, f"{scope.name or 'this'} is no function that could be given the scaler")
+        parent = facts.scopes[scope.parent]
+        found = (s for s in statements(parent.body) if isinstance(s, f.Define) and s.scope == scope.index)
+        statement = next(found, None)
+        if statement is None:
+            raise OutOfReach(where, f"{scope.name} is no function that could be given the scaler")
+        if statement.decorators:
+            raise OutOfReach(facts.anchor(statement), f"{scope.name}() is decorated, so it cannot be given the scaler")
+        return facts.anchor(statement)
+
+    def sites(self, key: Scope) -> list[tuple[Frame, f.Span]]:
+        """All calls of a function that the flow knows of."""
+        frames = self.flow.frames_of.get(key, ())
+        return list(dict.fromkeys(site for frame in frames for site in self.flow.callers.get(frame, ())))
+
+    def hand_on(self, caller: Frame, span: f.Span, key: Scope, scope: f.Scope) -> None:
+        """Gives a call the scaler as an argument."""
+        facts = self.flow.files[caller.path]
+        call = next((c for c in self.slices.calls(caller, span) if c.span == span), None)
+        if call is None:
+            raise OutOfReach(Anchor(caller.path, *span, "Call"), f"{scope.name}() is not called by name here")
+        anchor = facts.anchor(call)
+        callees = self.flow.calls.callee(call, caller)
+        if not all(isinstance(callee, FunctionValue) for callee in callees) or not callees:
+            raise OutOfReach(anchor, f"something else than {scope.name}() may be called here")
+        for target in self.slices.targets(call, caller):
+            self.thread(target)
+        statement = next(s for s in statements(self.flow.scope(caller).body) if self.holds(s, call))
+        stack = ((caller, statement.span),)
+        text = self.at(Spot(caller, statement.span, stack, frozenset(), -1))
+        keyword = scope.parameters and (call.keywords or any(isinstance(a, f.Starred) for a in call.args))
+        plain = not keyword and self.is_full(call, scope)
+        self.arguments[anchor] = Passing(anchor, text if plain else f"{self.name}={text}")
+
+    def holds(self, statement: f.Stmt, call: f.Call) -> bool:
+        return any(node is call for e in self.slices.evaluated(statement) for node, _ in in_order(e))
+
+    @staticmethod
+    def is_full(call: f.Call, scope: f.Scope) -> bool:
+        """Whether a call gives every parameter by position, so that one more argument is the new parameter's."""
+        own = [p for p in scope.parameters if not (p.name == "self" and isinstance(call.func, f.Attribute))]
+        return all(p.kind == "positional" and p.default is None for p in own) and len(call.args) == len(own)
+
+    def refuse_other_uses(self, key: Scope, scope: f.Scope, definition: Anchor, known: set[tuple[str, f.Span]]) -> None:
+        """Raises OutOfReach if a function is used otherwise than by the calls that are known."""
+        method = self.flow.files[key[0]].scopes[scope.parent or 0].kind == "class"
+        for path, index, node, called in self.mentions().get(scope.name, ()):
+            at = self.flow.files[path].anchor(node)
+            call = isinstance(node, f.Call)
+            if call and (path, node.span) in known:
+                continue
+            if self.may_mean(key, path, index, node.func if isinstance(node, f.Call) else node, method):
+                what = "is called here by what ampify cannot follow" if called else "is handed on here"
+                raise OutOfReach(at, f"{scope.name}() {what}")
+
+    def may_mean(self, key: Scope, path: str, index: int, expr: f.Expr, method: bool) -> bool:
+        """Whether an expression may be a certain function."""
+        if not method and isinstance(expr, f.Attribute) and "." in dotted(expr.value):
+            return False
+        frames = self.flow.frames_of.get((path, index), ())
+        for frame in frames:
+            for value in self.flow.evaluate(expr, frame):
+                if isinstance(value, FunctionValue) and (value.path, value.scope) == key:
+                    return True
+                if method and isinstance(value, Opaque) and not isinstance(value.of, Instance):
+                    return True
+        return False
+
+
+def mentions(flow: Flow) -> Mentions:
+    """The uses of functions in all files."""
+    found: dict[str, list[tuple[str, int, f.Expr, bool]]] = {}
+    for path, facts in flow.files.items():
+        for scope in facts.scopes:
+            for node, called in _uses(scope):
+                name = last_name(node.func if isinstance(node, f.Call) else node)
+                found.setdefault(name, []).append((path, scope.index, node, called))
+    return found
+
+
+def _uses(scope: f.Scope) -> Iterator[tuple[f.Expr, bool]]:
+    for statement in statements(scope.body):
+        for expression in expressions(statement):
+            for node, parents in in_order(expression):
+                if isinstance(node, f.Call):
+                    yield node, True
+                elif isinstance(node, f.Name | f.Attribute):
+                    outer = parents[-1] if parents else None
+                    called = isinstance(outer, f.Call) and outer.func is node
+                    if not called and not isinstance(outer, f.Attribute):
+                        yield node, False
+
+
+def home_of(place: Initialize, spot: Spot, flow: Flow) -> Home:
+    """Where the scaler of a place is kept: beside the optimizer, if that is a field of an object of the project."""
+    owner, _, _ = place.optimizers[0].rpartition(".")
+    if owner and all(part.isidentifier() for part in owner.split(".")):
+        values = flow.evaluate(_spelled(owner), spot.frame)
+        if len(values) == 1 and all(isinstance(v, Instance) and isinstance(v.cls, ClassValue) for v in values):
+            return Home(place, spot, owner, values)
+    return Home(place, spot)
+
+
+def _spelled(text: str) -> f.Expr:
+    first, *rest = text.split(".")
+    expr: f.Expr = f.Name((1, 0, 1, 0), first)
+    for part in rest:
+        expr = f.Attribute((1, 0, 1, 0), expr, part)
+    return expr
+
+
+def free_name(candidates: Iterable[str], taken: Iterable[frozenset[str]]) -> str | None:
+    """The first name that nothing bears."""
+    known = list(taken)
+    return next((name for name in candidates if not any(name in names for names in known)), None)

@@ -1,0 +1,203 @@
+"""Which statements run the model and build the loss of a backward: what is to stand under autocast, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from ampify import catalog
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.slices import Slices, reads
+from ampify.index.syntax import in_order, inside, path_to
+from ampify.index.trace import Trace
+from ampify.index.values import Derived, Frame, Instance, Method, Opaque
+from ampify.model import facts as f
+
+Block: TypeAlias = tuple[f.Stmt, ...]
+
+# What must not run under autocast, or must not be parted from what is around it.
+BARRIERS = frozenset({"backward", "backward_call", "step", "unknown_step", "clip", "grad_read", "autograd_grad"})
+# Methods of a module that do not run it.
+QUIET = frozenset(
+    {*catalog.PARAMETER_METHODS, *catalog.SAME_OBJECT_METHODS, *catalog.DEVICE_METHODS, "state_dict"}
+    | {"load_state_dict", "zero_grad", "register_buffer", "add_module", "apply", "children", "modules"}
+)
+
+
+@dataclass(slots=True)
+class Picked:
+    """The statements of one block, by position, that a loss is built by; `frame` and `depth` tell from where, on the
+    stack of `event`."""
+
+    block: Block
+    frame: Frame
+    depth: int
+    event: Event
+    positions: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a block, both ends included, as met on the way to a backward."""
+
+    first: f.Stmt
+    last: f.Stmt
+    frame: Frame
+    depth: int
+    event: Event
+
+
+class Regions:
+    """Answers from a trace."""
+
+    def __init__(self, flow: Flow, trace: Trace) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.slices = Slices(flow, trace)
+        self._running: dict[Frame, bool] = {}
+
+    def stretches(self, backwards: Iterable[Event]) -> tuple[list[Stretch], list[Event]]:
+        """What is to stand under autocast for these backwards, in the order of the text, and the backwards for which
+        nothing was found."""
+        picked: dict[int, Picked] = {}
+        lost = []
+        for event in backwards:
+            found = list(self.picked(event))
+            running = [one for one in found if any(self.stretched(one))]
+            if not running and not self.runs_inline(event):
+                lost.append(event)
+            for one in found:
+                same = picked.setdefault(id(one.block), one)
+                same.positions |= one.positions
+        found_all = [stretch for one in picked.values() for stretch in self.stretched(one)]
+        return [one for one in found_all if not any(_within(one, other) for other in found_all)], lost
+
+    def runs_inline(self, backward: Event) -> bool:
+        """Whether the loss of a backward is an expression that runs the model."""
+        return self.runs_model(loss_of(backward), backward.frame)
+
+    # The statements that a loss depends on
+
+    def picked(self, backward: Event) -> Iterator[Picked]:
+        """By block, from the backward outwards, the statements that build its loss."""
+        needed = frozenset(reads(loss_of(backward)))
+        around = {frame for frame, _ in backward.loops}
+        entered = False
+        found_any = False
+        for depth in range(len(backward.stack) - 1, -1, -1):
+            frame, span = backward.stack[depth]
+            for block, index in reversed(path_to(self.flow.scope(frame).body, span)):
+                one = Picked(block, frame, depth, backward)
+                needed = self.slices.back(block[:index], frame, needed, one.positions)
+                if one.positions:
+                    found_any = found_any or any(self.stretched(one))
+                    yield one
+            entered = entered or frame in around
+            if depth == 0 or (entered and found_any):
+                return
+            caller, at = backward.stack[depth - 1]
+            needed = self.slices.outside(needed, frame, caller, at)
+
+    # From statements to stretches
+
+    def stretched(self, picked: Picked) -> Iterator[Stretch]:
+        """The runs of picked statements that nothing parts, from the first that runs the model to the last."""
+        for run in self.runs(picked):
+            statements = [picked.block[i] for i in run]
+            first = next(
+                (i for i, s in enumerate(statements) if self.runs(picked) and self.forwards(s, picked.frame)), None
+            )
+            if first is None:
+                first = next((i for i, s in enumerate(statements) if self.computes(s, picked.frame)), None)
+            if first is not None:
+                yield Stretch(statements[first], statements[-1], picked.frame, picked.depth, picked.event)
+
+    def runs(self, picked: Picked) -> list[list[int]]:
+        """Positions, put together where no barrier is between."""
+        found: list[list[int]] = []
+        last = -1
+        for position in sorted(picked.positions):
+            if self.is_barrier(picked.block[position], picked.frame):
+                continue
+            between = picked.block[last + 1 : position] if last >= 0 else ()
+            if last < 0 or any(self.is_barrier(s, picked.frame) for s in between):
+                found.append([])
+            found[-1].append(position)
+            last = position
+        return found
+
+    def is_barrier(self, statement: f.Stmt, frame: Frame) -> bool:
+        """Whether a statement runs what must not be cast, here or in what it calls."""
+        spans = self._barriers.get((frame.path, frame.scope), ())
+        return any(inside(span, statement.span) for span in spans)
+
+    @cached_property
+    def _barriers(self) -> dict[tuple[str, int], set[f.Span]]:
+        found: dict[tuple[str, int], set[f.Span]] = {}
+        for event in self.trace.events:
+            if event.kind in BARRIERS:
+                for frame, span in event.stack:
+                    found.setdefault((frame.path, frame.scope), set()).add(span)
+        return found
+
+    # What runs a model
+
+    def forwards(self, statement: f.Stmt, frame: Frame) -> bool:
+        """Whether a statement, with all that it calls, runs a module."""
+        return any(self.runs_model(e, frame) for s in self.slices.whole(statement) for e in self.slices.evaluated(s))
+
+    def computes(self, statement: f.Stmt, frame: Frame) -> bool:
+        """Whether a statement calls a function on what a model computed."""
+        return any(
+            isinstance(node, f.Call) and any(isinstance(v, Derived) for v in self.flow.evaluate(node, frame))
+            for s in self.slices.whole(statement)
+            for e in self.slices.evaluated(s)
+            for node, _ in in_order(e)
+        )
+
+    def runs_model(self, expr: f.Expr, frame: Frame) -> bool:
+        """Whether evaluating an expression runs a module."""
+        return any(isinstance(node, f.Call) and self.is_forward(node, frame) for node, _ in in_order(expr))
+
+    def is_forward(self, call: f.Call, frame: Frame) -> bool:
+        entities = self.trace.classify.entities
+        for callee in self.flow.calls.callee(call, frame):
+            if isinstance(callee, Instance | Opaque):
+                known = entities.is_module(callee) or bool(entities.modules(frozenset((callee,))) & self.trained)
+                if known or isinstance(callee, Opaque):
+                    return True
+            if isinstance(callee, Method) and callee.name not in QUIET and isinstance(callee.of, Instance):
+                return entities.is_module(callee.of) or callee.of in self.trained
+        return any(self.running(target) for target in self.slices.targets(call, frame))
+
+    @property
+    def trained(self) -> frozenset[object]:
+        """The modules that some optimizer trains."""
+        return self.trace.classify.trained
+
+    def running(self, frame: Frame) -> bool:
+        """Whether a function, with all that it calls, runs a module; one that calls itself does no more for that."""
+        if frame not in self._running:
+            self._running[frame] = False
+            body = self.flow.scope(frame).body
+            self._running[frame] = any(self.forwards(statement, frame) for statement in body)
+        return self._running[frame]
+
+
+def loss_of(backward: Event) -> f.Expr:
+    """The expression that a backward starts from."""
+    assert isinstance(backward.node, f.Call)
+    if backward.detail == "function" and backward.node.args:
+        return backward.node.args[0]
+    assert isinstance(backward.node.func, f.Attribute)
+    return backward.node.func.value
+
+
+def _within(one: Stretch, other: Stretch) -> bool:
+    """Whether a stretch lies inside another one of its file."""
+    span = (*other.first.span[:2], *other.last.span[2:])
+    mine = (*one.first.span[:2], *one.last.span[2:])
+    return one is not other and one.frame.path == other.frame.path and span != mine and inside(mine, span)

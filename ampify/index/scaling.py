@@ -1,0 +1,312 @@
+"""Makes the plan by which a training loop comes into torch's own mixed precision, or says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ampify.index.clips import Clips
+from ampify.index.devices import Devices
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.moments import Spot
+from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions
+from ampify.index.regions import Regions, Stretch
+from ampify.index.trace import Trace
+from ampify.index.unscaling import At, Trouble, Unscaling
+from ampify.index.values import Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.project import BackwardCall, Initialize, Obstacle
+from ampify.model.scaling import (
+    Creation,
+    Device,
+    Inline,
+    Region,
+    ScaledBackward,
+    ScaledStep,
+    Scaling,
+    Update,
+)
+from ampify.model.scaling import (
+    Unscaling as UnscalingPlace,
+)
+
+SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler", "ampify_scaler")
+LOSS_NAMES = ("loss", "amp_loss", "ampify_loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the index knows of one loop by now."""
+
+    id: str
+    backwards: tuple[Event, ...]
+    calls: tuple[BackwardCall, ...]
+    optimizers: frozenset[Value]
+    models: frozenset[Value]
+    related: tuple[Event, ...]
+    places: tuple[Initialize, ...]
+
+
+class Refused(Exception):
+    """A loop cannot be put into torch's mixed precision exactly."""
+
+    def __init__(self, kind: str, anchor: Anchor, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.anchor = anchor
+        self.detail = detail
+
+
+class Scalings:
+    """Makes plans from a trace. `spots` are the places in the running program of each place for a scaler."""
+
+    def __init__(self, flow: Flow, trace: Trace, spots: Mapping[Anchor, Sequence[Spot]]) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.names = trace.names
+        self.spots = spots
+        self.regions = Regions(flow, trace)
+        self.clips = Clips(flow, trace.classify.entities, trace.names)
+        self._taken: set[tuple[str, str]] = set()
+
+    @cached_property
+    def mentions(self) -> Mentions:
+        """The uses of functions in all files."""
+        return mentions(self.flow)
+
+    def plan(self, parts: Parts) -> tuple[Scaling | None, list[Obstacle]]:
+        """The plan for a loop, or what forbids it."""
+        try:
+            return _Planning(self, parts).scaling(), []
+        except Refused as refusal:
+            return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id)]
+        except OutOfReach as reason:
+            return None, [Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id)]
+
+    def name(self, parts: Parts, homes: Sequence[Home]) -> str:
+        """What the scaler is called: a name that nothing near bears."""
+        paths = {frame.path for event in parts.related for frame, _ in event.stack} | {h.scope[0] for h in homes}
+        known = [self.flow.files[path].names for path in sorted(paths)]
+        known += [frozenset(self.flow.store.fields(owner)) for home in homes for owner in home.owner]
+        known.append(frozenset(name for path, name in self._taken if path in paths))
+        name = free_name(SCALER_NAMES, known)
+        if name is None:
+            raise Refused("scaler-out-of-reach", parts.places[0].anchor, "every name for a scaler is taken")
+        self._taken |= {(path, name) for path in paths}
+        return name
+
+
+@dataclass(slots=True)
+class _Planning:
+    """One loop's plan in the making."""
+
+    scalings: Scalings
+    parts: Parts
+
+    @property
+    def flow(self) -> Flow:
+        return self.scalings.flow
+
+    def scaling(self) -> Scaling:
+        parts = self.parts
+        self.refuse_penalties()
+        homes = list(self.homes())
+        name = self.scalings.name(parts, homes)
+        reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
+        devices = Devices(self.flow, self.scalings.names, [e for e in parts.related if e.kind == "move"])
+        creations = [
+            Creation(h.place.anchor, h.scaler(name), self.device(devices, h.spot, h.place.anchor)) for h in homes
+        ]
+        regions, inlines = self.autocasts(devices)
+        backwards = tuple(self.backward(call, reach, inlines) for call in parts.calls if not call.off)
+        steps = self.steps()
+        return Scaling(
+            creations=tuple(dict.fromkeys(creations)),
+            regions=regions,
+            inlines=inlines,
+            backwards=backwards,
+            unscalings=tuple(self.unscalings(reach)),
+            steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
+            updates=tuple(self.updates(steps, reach)),
+            states=tuple(self.states(reach)),
+            parameters=tuple(reach.parameters.values()),
+            arguments=tuple(reach.arguments.values()),
+        )
+
+    def mentions(self) -> Mentions:
+        return self.scalings.mentions
+
+    def homes(self) -> Iterator[Home]:
+        for place in self.parts.places:
+            for spot in self.scalings.spots.get(place.anchor, ())[:1]:
+                yield home_of(place, spot, self.flow)
+
+    def refuse_penalties(self) -> None:
+        for event in self.parts.related:
+            if event.kind == "autograd_grad":
+                detail = "gradients that are part of a loss are computed here, and a scaler does not scale these"
+                raise Refused("gradients-out-of-step", event.anchor, detail)
+            if event.kind == "cross_entropy":
+                raise Refused("forward-not-parted", event.anchor, "autocast refuses binary cross entropy here")
+
+    # Autocast
+
+    def autocasts(self, devices: Devices) -> tuple[tuple[Region, ...], tuple[Inline, ...]]:
+        """The statements under autocast, and the backwards that run the model themselves."""
+        regions = self.scalings.regions
+        stretches, lost = regions.stretches(self.parts.backwards)
+        for event in lost:
+            raise Refused("forward-not-parted", event.anchor, "the statements that build this loss were not found")
+        found = {(s.first.span, s.last.span, s.frame.path): s for s in stretches}
+        ordered = sorted(found.items(), key=lambda item: (item[0][2], item[0][0]))
+        inline = {e.anchor: e for e in self.parts.backwards if regions.runs_inline(e)}
+        inlines = (self.inline(call, inline[call.call], devices) for call in self.parts.calls if call.call in inline)
+        return tuple(self.region(stretch, devices) for _, stretch in ordered), tuple(inlines)
+
+    def region(self, stretch: Stretch, devices: Devices) -> Region:
+        facts = self.flow.files[stretch.frame.path]
+        span = (*stretch.first.span[:2], *stretch.last.span[2:])
+        first, last = facts.anchor(stretch.first), facts.anchor(stretch.last)
+        if "yield" in facts.text(span):
+            raise Refused("forward-not-parted", first, "a generator would leave autocast on between its values")
+        spot = replace(self.spot(stretch.event, stretch.depth), at=stretch.first.span)
+        return Region(first, last, self.device(devices, spot, first))
+
+    def inline(self, call: BackwardCall, event: Event, devices: Devices) -> Inline:
+        names = self.flow.files[call.call.path].names
+        name = free_name(LOSS_NAMES, [names])
+        if name is None or call.statement is None or "\n" in call.loss_text:
+            raise Refused("forward-not-parted", call.call, "the loss has no statement of its own")
+        device = self.device(devices, Spot.of(event), call.call)
+        return Inline(call.statement, call.loss, call.loss_text, name, device)
+
+    def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
+        found = devices.at(spot, self.parts.models)
+        if found is None:
+            raise Refused("scaler-out-of-reach", at, "nothing here tells which device the model is on")
+        return found
+
+    @staticmethod
+    def spot(event: Event, depth: int) -> Spot:
+        """The place where an event's stack is at some depth."""
+        frame, span = event.stack[depth]
+        outer = {fr for fr, _ in event.stack[: depth + 1]}
+        loops = frozenset(loop for loop in event.loops if loop[0] in outer)
+        return Spot(frame, span, event.stack[: depth + 1], loops, event.root)
+
+    # Gradients
+
+    def backward(self, call: BackwardCall, reach: Reach, inlines: Iterable[Inline]) -> ScaledBackward:
+        here = [e for e in self.parts.backwards if e.anchor == call.call]
+        name = next((one.name for one in inlines if one.loss == call.loss), None)
+        text = f"({call.loss_text})" if call.loss.kind == "NamedExpr" else call.loss_text
+        return ScaledBackward(call.call, call.loss, name or text, self.same(here, reach))
+
+    def same(self, events: Iterable[Event], reach: Reach) -> str:
+        """The scaler's one name at a place that is met in several runs."""
+        found = {reach.at(Spot.of(event)): event for event in events}
+        if len(found) != 1:
+            event = next(iter(found.values()))
+            raise OutOfReach(event.anchor, "the scaler would have other names in other runs")
+        return next(iter(found))
+
+    def steps(self) -> list[Event]:
+        """The steps of the loop's optimizers."""
+        return [e for e in self.parts.related if e.kind == "step" and e.detail == ""]
+
+    def step(self, steps: Sequence[Event], reach: Reach) -> ScaledStep:
+        node = steps[0].node
+        if not isinstance(node, f.Call) or not isinstance(node.func, f.Attribute):
+            raise Refused("gradients-out-of-step", steps[0].anchor, "the optimizer cannot be named here")
+        optimizer = self.flow.files[steps[0].frame.path].text(node.func.value.span)
+        return ScaledStep(steps[0].anchor, optimizer, self.same(steps, reach))
+
+    def unscaling(self) -> Unscaling:
+        return Unscaling(self.flow, self.scalings.trace, self.parts.backwards)
+
+    def unscalings(self, reach: Reach) -> Iterator[UnscalingPlace]:
+        """Each place where gradients are unscaled: for each optimizer the first of a block only."""
+        found: dict[tuple[object, Value], tuple[At, Anchor]] = {}
+        unscaling = self.unscaling()
+        for event in self.readers():
+            for optimizer in self.read_of(event):
+                at = unscaling.place(event, optimizer)
+                if isinstance(at, Trouble):
+                    raise Refused("gradients-out-of-step", event.anchor, at.detail)
+                if at is not None:
+                    key = (unscaling.block_key(at), optimizer)
+                    if key not in found or at.statement.span < found[key][0].statement.span:
+                        found[key] = (at, event.anchor)
+        merged: dict[Anchor, UnscalingPlace] = {}
+        for (_, optimizer), (at, reader) in found.items():
+            place = self.unscaled(at, reader, optimizer, reach)
+            known = merged.get(place.anchor)
+            merged[place.anchor] = (
+                replace(known, optimizers=tuple(dict.fromkeys((*known.optimizers, *place.optimizers))))
+                if known
+                else place
+            )
+        yield from (merged[anchor] for anchor in sorted(merged))
+
+    def unscaled(self, at: At, reader: Anchor, optimizer: Value, reach: Reach) -> UnscalingPlace:
+        anchor = self.flow.files[at.frame.path].anchor(at.statement)
+        spot = replace(self.spot(at.event, at.depth), at=at.statement.span)
+        names = self.scalings.names
+        named = names.cover(spot, frozenset((optimizer,)), names.optimizers)
+        if not named or len(named) != 1 or named[0].optional or named[0].container:
+            raise Refused("gradients-out-of-step", reader, "the optimizer whose gradients this reads has no name here")
+        return UnscalingPlace(anchor, reader, (named[0].text,), reach.at(spot))
+
+    def readers(self) -> list[Event]:
+        """What reads gradients of parameters, in the order of the trace."""
+        return [
+            e
+            for e in self.parts.related
+            if e.kind == "clip" or (e.kind == "grad_read" and e.detail == "parameter" and not _only_asks(e))
+        ]
+
+    def read_of(self, event: Event) -> list[Value]:
+        """The optimizers whose gradients may be read."""
+        entities = self.scalings.trace.classify.entities
+        modules = entities.modules(frozenset(event.values))
+        fed = {o for b in event.latest | event.live for o in b.feeds if o in self.parts.optimizers}
+        apart = {o for o in fed if modules and entities.trained(o) and not modules & entities.trained(o)}
+        return sorted(fed - apart, key=lambda value: value.number)
+
+    def updates(self, steps: list[Event], reach: Reach) -> Iterator[Update]:
+        found: dict[Anchor, Update] = {}
+        for at in self.unscaling().updates(steps):
+            if isinstance(at, Trouble):
+                raise Refused("gradients-out-of-step", at.event.anchor, at.detail)
+            anchor = self.flow.files[at.frame.path].anchor(at.statement)
+            found[anchor] = Update(anchor, at.event.anchor, reach.at(Spot.of(at.event)))
+        yield from (found[anchor] for anchor in sorted(found))
+
+    # Checkpoints
+
+    def states(self, reach: Reach) -> Iterator[tuple[Anchor, str]]:
+        """The scaler's names where optimizer state is saved and loaded, as far as it has one there."""
+        for event in self.parts.related:
+            if event.kind in ("save", "load"):
+                before = (dict(reach.parameters), dict(reach.arguments))
+                try:
+                    yield event.anchor, reach.at(Spot.of(event))
+                except OutOfReach:
+                    reach.parameters, reach.arguments = before
+
+
+def _by_anchor(events: Iterable[Event]) -> list[list[Event]]:
+    found: dict[Anchor, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.anchor, []).append(event)
+    return [found[anchor] for anchor in sorted(found)]
+
+
+def _only_asks(event: Event) -> bool:
+    """Whether a gradient is only compared, or set."""
+    if event.parents and event.parents[-1].kind == "Compare":
+        return True
+    return isinstance(event.statement, f.Assign) and event.node in event.statement.targets

@@ -1,0 +1,147 @@
+"""Where gradients are unscaled before something reads them, and where the scale is adapted after steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.moments import Path
+from ampify.index.syntax import inside, path_to
+from ampify.index.trace import Trace
+from ampify.index.values import Frame, Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A statement of a frame at some depth of an event's stack."""
+
+    frame: Frame
+    statement: f.Stmt
+    depth: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why an event cannot be had right, and what it is about."""
+
+    event: Event
+    detail: str
+
+
+class Unscaling:
+    """Answers from a trace, for one loop."""
+
+    def __init__(self, flow: Flow, trace: Trace, backwards: Iterable[Event]) -> None:
+        self.flow = flow
+        self.trace = trace
+        self.backwards = tuple(backwards)
+
+    # Before what reads gradients
+
+    def place(self, reader: Event, optimizer: Value) -> At | Trouble | None:
+        """The statement before which an optimizer's gradients are unscaled for a reader; None if that is not needed:
+        they are read after the step, or they are not read in training."""
+        steps = [s for b in reader.latest | reader.live for s in self.steps_of(b, optimizer) if s.root == reader.root]
+        after = [s for s in steps if s.number > reader.number]
+        if not after:
+            return None
+        return self.before(reader, min(after, key=lambda s: s.number))
+
+    def steps_of(self, backward: Event, optimizer: Value) -> list[Event]:
+        """The steps of an optimizer that consume a backward's gradients."""
+        own = self.trace.backwards.get((backward.frame, backward.anchor), backward)
+        anchors = {s.anchor for o, s in own.feeds.items() if o is optimizer}
+        return [e for e in self.trace.events if e.kind == "step" and e.anchor in anchors and optimizer in e.values]
+
+    def before(self, reader: Event, step: Event) -> At | Trouble:
+        """The statement before which to unscale: as near to the reader as it happens once a step."""
+        depth = self.common(reader, step)
+        frame, span = step.stack[depth]
+        body = self.flow.scope(frame).body
+        way, read = path_to(body, span), path_to(body, reader.stack[depth][1])
+        for inner_frame, inner in step.stack[depth + 1 :]:
+            if len(path_to(self.flow.scope(inner_frame).body, inner)) != 1:
+                return Trouble(reader, "a condition decides on the step, and not on this")
+        for block, index in self.blocks_of(way):
+            level = next((i for i, (b, _) in enumerate(read) if b is block), None)
+            if level is not None and read[level][1] < index:
+                return At(frame, block[read[level][1]], depth, reader)
+        return Trouble(reader, "it happens in other rounds than the step does")
+
+    @staticmethod
+    def common(one: Event, other: Event) -> int:
+        """The depth of the innermost frame that both stacks share."""
+        depth = -1
+        for i, ((frame, span), (frame_too, span_too)) in enumerate(zip(one.stack, other.stack, strict=False)):
+            if frame is not frame_too:
+                break
+            depth = i
+            if span != span_too:
+                break
+        return max(depth, 0)
+
+    def blocks_of(self, way: Path) -> Iterator[tuple[tuple[f.Stmt, ...], int]]:
+        """The blocks that decide how often a step happens, the innermost first: a loop over optimizers, or a `with`,
+        decides nothing."""
+        for level in range(len(way) - 1, -1, -1):
+            yield way[level]
+            statement = way[level - 1][0][way[level - 1][1]]
+            if level == 0 or not (isinstance(statement, f.With) or self.is_inner_loop(statement)):
+                return
+
+    def block_of(self, way: Path) -> tuple[tuple[f.Stmt, ...], int]:
+        """The innermost of these blocks that is in no loop over optimizers."""
+        level = len(way) - 1
+        while level > 0 and self.is_inner_loop(way[level - 1][0][way[level - 1][1]]):
+            level -= 1
+        return way[level]
+
+    def is_inner_loop(self, statement: f.Stmt) -> bool:
+        """Whether a statement is a loop that no backward of ours runs in: one over optimizers."""
+        if not isinstance(statement, f.For):
+            return False
+        return not any(inside(span, statement.span) for b in self.backwards for _, span in b.stack)
+
+    def block_key(self, at: At) -> int:
+        """Tells the blocks of statements apart."""
+        return id(path_to(self.flow.scope(at.frame).body, at.statement.span)[-1][0])
+
+    # After steps
+
+    def updates(self, steps: list[Event]) -> Iterator[At | Trouble]:
+        """The statements after which the scale is adapted: the last of the steps of each block, once no gradients of
+        the old scale wait for another step."""
+        groups: dict[int, list[tuple[int, f.Stmt, Event]]] = {}
+        for step in steps:
+            body = self.flow.scope(step.frame).body
+            block, index = self.block_of(path_to(body, step.stack[-1][1]))
+            groups.setdefault(id(block), []).append((index, block[index], step))
+        for members in groups.values():
+            index, statement, last = max(members, key=lambda member: member[0])
+            ours = {step.anchor for _, _, step in members}
+            if self.outer_loop(last):
+                yield Trouble(last, "a loop in another function steps several optimizers by this statement")
+            elif (waiting := self.waiting(last, ours)) is not None:
+                yield Trouble(last, f"gradients of the backward on line {waiting.anchor.line} still wait for a step")
+            else:
+                yield At(last.frame, statement, len(last.stack) - 1, last)
+
+    def waiting(self, last: Event, ours: set[Anchor]) -> Event | None:
+        """A backward whose gradients are there when a step is done, and wait for a step elsewhere."""
+        for backward in self.backwards:
+            for step in backward.feeds.values():
+                crossed = backward.root == last.root and backward.number < last.number < step.number
+                if crossed and step.anchor not in ours:
+                    return backward
+        return None
+
+    def outer_loop(self, step: Event) -> bool:
+        """Whether a loop of a calling function goes over optimizers: no backward is in it."""
+        mine = {loop for loop in step.loops if loop[0] is not step.frame}
+        fed = [b for b in self.backwards if any(s.anchor == step.anchor for s in b.feeds.values())]
+        return any(all(loop not in b.loops for b in fed) for loop in mine) and bool(fed)

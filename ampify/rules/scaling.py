@@ -1,0 +1,90 @@
+"""What the rules that put a loop into torch's own mixed precision share: the plans, and how torch is spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ampify.model import facts as f
+from ampify.model.edit import AddImport, Edit, Fix
+from ampify.model.project import Project, TrainingLoop
+from ampify.model.scaling import Device, Scaling
+from ampify.model.settings import Settings
+
+# What each opt level with an equal in torch casts to.
+CASTS = {"O0": "float16", "O1": "float16", "O4": "bfloat16"}
+
+
+def plans(project: Project, settings: Settings) -> Iterator[tuple[TrainingLoop, Scaling]]:
+    """The loops that get a scaler and autocast, each with its plan."""
+    if settings.opt_level in CASTS:
+        for loop in project.loops:
+            if loop.scaling is not None and not any(place.present for place in loop.initializes):
+                yield loop, loop.scaling
+
+
+def scales(settings: Settings) -> bool:
+    """Whether gradients need a scale: those in bfloat16 do not."""
+    return CASTS.get(settings.opt_level) == "float16"
+
+
+@dataclass(slots=True)
+class Spelling:
+    """Spells torch's names in one file, and gathers the imports that this needs."""
+
+    project: Project
+    settings: Settings
+    path: str
+    imports: dict[AddImport, None]
+
+    @classmethod
+    def of(cls, project: Project, settings: Settings, path: str) -> Spelling:
+        """The spelling for a file."""
+        return cls(project, settings, path, {})
+
+    def torch(self, module: str, name: str) -> str:
+        """A name of torch; imported by itself where torch as a whole is not."""
+        whole = torch_name(self.project.files[self.path])
+        if whole is not None:
+            return ".".join((whole, *module.split(".")[1:], name))
+        self.imports[AddImport(self.path, module, name)] = None
+        return name
+
+    def autocast(self, device: Device) -> str:
+        """The header of a block under autocast."""
+        dtype = self.torch("torch", CASTS[self.settings.opt_level])
+        kind = device.kind if scales(self.settings) else device.wide or device.kind
+        arguments = [f"device_type={self.code(kind)}", f"dtype={dtype}", *self.enabled(device)]
+        return f"with {self.torch('torch', 'autocast')}({', '.join(arguments)}):"
+
+    def scaler(self, device: Device) -> str:
+        """A new scaler."""
+        arguments = ", ".join((self.code(device.kind), *self.enabled(device)))
+        return f"{self.torch('torch.amp', 'GradScaler')}({arguments})"
+
+    def enabled(self, device: Device) -> tuple[str, ...]:
+        """The argument that says where it is on: float16 wants a GPU, bfloat16 runs anywhere."""
+        if self.settings.opt_level == "O0":
+            return ("enabled=False",)
+        literal = device.kind.startswith('"') and not device.wide
+        anywhere = not scales(self.settings) and (not literal or device.kind == '"cpu"')
+        return (f"enabled={self.code(device.on)}",) if device.on and not anywhere else ()
+
+    def code(self, text: str) -> str:
+        """An expression in the quotes that the file uses."""
+        quote = self.project.files[self.path].quote
+        return text if quote in text else text.replace('"', quote)
+
+    def fix(self, loop: TrainingLoop, *edits: Edit) -> Fix:
+        """Edits of the loop in this file, with the imports that they need."""
+        return Fix((*self.imports, *edits), group=loop.id)
+
+
+def torch_name(facts: f.FileFacts) -> str | None:
+    """The name that torch has in a whole file; None if it is not surely imported."""
+    for statement in facts.scopes[0].body:
+        for name in statement.names if isinstance(statement, f.Import) else ():
+            whole = name.attribute is None and not name.level
+            if whole and (name.module == "torch" or (name.bound == "torch" and name.module.startswith("torch."))):
+                return name.bound
+    return None
