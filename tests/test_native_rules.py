@@ -166,6 +166,16 @@ SAVE = 'torch.save({"net": model.state_dict(), "optim": optimizer.state_dict()},
             'optimizer.load_state_dict(c["optim"])\n',
             set(),
         ),
+        (
+            script(BACKWARD, STEP) + 'c = torch.load("x")\nassert "scaler" in c, "an old file"\n'
+            'scaler.load_state_dict(c["scaler"])\noptimizer.load_state_dict(c["optim"])\n',
+            set(),
+        ),
+        (
+            script(BACKWARD, STEP) + 'c = torch.load("x")\nif "scaler" not in c:\n    raise SystemExit("an old file")\n'
+            'scaler.load_state_dict(c["scaler"])\noptimizer.load_state_dict(c["optim"])\n',
+            set(),
+        ),
     ],
 )
 def test_checkpoints_hold_the_scalers_state(text: str, expected: set[str], tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ def test_python_2_is_named_by_its_construct(text: str, construct: str) -> None:
         ("type Row[T] = list[T]\n", "the `type` statement", "3.12"),
         ('x = f"{a["b"]}"\n', "an f-string", "3.12"),
         ("x = f'{a['b']}'\n", "an f-string", "3.12"),
+        ('x = f"[{n}/{m:>3}] loss {a["b"]}"\n', "an f-string", "3.12"),
         ("def f[T = int](): pass\n", "a default of a type parameter", "3.13"),
         ("class A[T = int]: pass\n", "a default of a type parameter", "3.13"),
         ("x = t'{a}'\n", "a template string", "3.14"),

@@ -18,6 +18,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.native import Defect, NativeAmp, Repair
 
 _BFLOAT16 = "bfloat16"
+_LEAVING = (f.Return, f.Jump)
 
 
 def is_scaled(event: Event) -> bool:
@@ -323,7 +324,7 @@ class TorchAmp:
             return
         facts = self.flow.files[event.frame.path]
         key, holder = facts.text(argument.index.span), facts.text(argument.value.span)
-        if any(key in test for test in self.conditions(event)) or self.attempted(event):
+        if any(key in test for test in (*self.conditions(event), *self.ruled_out(event))) or self.attempted(event):
             return
         whole = isinstance(event.statement, f.Evaluate) and isinstance(argument.value, f.Name)
         repair = Repair(facts.anchor(event.statement), (key, holder)) if whole else None
@@ -333,6 +334,17 @@ class TorchAmp:
         """Whether an event may fail without stopping its function."""
         frame, span = event.stack[-1]
         return any(isinstance(block[i], f.Try) for block, i in path_to(self.flow.scope(frame).body, span))
+
+    def ruled_out(self, event: Event) -> Iterator[str]:
+        """Texts of what was asserted, or else left the function, before an event."""
+        frame, span = event.stack[-1]
+        facts = self.flow.files[frame.path]
+        for block, position in path_to(self.flow.scope(frame).body, span):
+            for before in block[:position]:
+                if isinstance(before, f.Simple) and before.kind == "Assert":
+                    yield facts.text(before.span)
+                elif isinstance(before, f.Branch) and any(arm and isinstance(arm[-1], _LEAVING) for arm in before.arms):
+                    yield facts.text(before.test.span)
 
     def conditions(self, event: Event) -> list[str]:
         """Texts of the tests around an event in its own function."""

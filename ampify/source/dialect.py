@@ -50,7 +50,10 @@ _NEWER: Final = (
     ),
 )
 _NESTED_F_STRING: Final = NewerSyntax("an f-string with quotes, backslashes or comments inside its braces", (3, 12))
-_F_STRING: Final = re.compile(r"(?<!\w)([fF][rR]?|[rR][fF])(\"[^\"{]*\{[^\"}]*\"|'[^'{]*\{[^'}]*')")
+# Text and whole fields, and then a field that the string's own quote cuts short.
+_F_STRING: Final = re.compile(
+    r"(?<!\w)([fF][rR]?|[rR][fF])(\"(?:[^\"{]|\{[^\"{}]*\})*\{[^\"}]*\"|'(?:[^'{]|\{[^'{}]*\})*\{[^'}]*')"
+)
 _F_STRING_COMPLAINTS: Final = ("cannot include a backslash", "cannot include '#'")
 
 
