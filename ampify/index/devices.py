@@ -77,7 +77,8 @@ class Devices:
             if len(tests) == 1:
                 text = self.same(tests[0], move.frame, spot)
                 if text is not None:
-                    return Device('"cuda"', text if _is_flag(tests[0]) else f"bool({text})")
+                    flag = _is_flag(tests[0]) or self.is_flag(tests[0], move.frame)
+                    return Device('"cuda"', text if flag else f"bool({text})")
         return None
 
     def from_model(self, spot: Spot, models: frozenset[object]) -> Device | None:
@@ -89,6 +90,11 @@ class Devices:
                 parameter = f"next({found[0].text}.parameters())"
                 return Device('"cuda"', f"{parameter}.is_cuda", f"{parameter}.device.type")
         return None
+
+    def is_flag(self, test: f.Expr, frame: Frame) -> bool:
+        """Whether a variable was set by asking torch."""
+        values = self.flow.evaluate(test, frame)
+        return any(isinstance(v, Instance) and v.dotted == "torch.cuda.is_available" for v in values)
 
     def tests(self, move: Event) -> list[f.Expr]:
         """What a move stands under; `__name__` aside."""

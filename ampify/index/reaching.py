@@ -14,7 +14,6 @@ from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Opaque, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.project import Initialize
 from ampify.model.scaling import Passing
 
 Scope: TypeAlias = tuple[str, int]
@@ -36,7 +35,7 @@ class Home:
     """Where a scaler is made. `owner` is the object that gets it as a field, spelled `spelled` there; without, it is a
     variable of the function or module."""
 
-    place: Initialize
+    anchor: Anchor
     spot: Spot
     spelled: str = ""
     owner: Values = frozenset()
@@ -68,10 +67,29 @@ class Reach:
     def at(self, spot: Spot) -> str:
         """The scaler as an expression at a place; raises OutOfReach."""
         known = self.visible(spot)
-        if known is not None:
+        if known is not None and not self.is_handed_over(spot.frame):
             return known
-        self.thread(spot.frame)
+        before = (dict(self.parameters), dict(self.arguments), dict(self._threaded))
+        try:
+            self.thread(spot.frame)
+        except OutOfReach:
+            if known is None:
+                raise
+            self.parameters, self.arguments, self._threaded = before
+            return known
         return self.name
+
+    def is_handed_over(self, frame: Frame) -> bool:
+        """Whether a function gets the optimizer as a parameter, though the scaler is a variable of its module."""
+        if frame.outer is None or any(home.owner or (frame.path, frame.scope) == home.scope for home in self.homes):
+            return False
+        scope = self.flow.scope(frame)
+        parameters = (parameter.name for parameter in scope.parameters)
+        return any(
+            self.names.entities.is_optimizer(value)
+            for name in parameters
+            for value in self.flow.evaluate(f.Name((1, 0, 1, 0), name), frame)
+        )
 
     def visible(self, spot: Spot) -> str | None:
         """The scaler's name where nothing needs to be passed; None if there is none."""
@@ -91,7 +109,7 @@ class Reach:
         return None
 
     def require_after(self, home: Home, spot: Spot) -> None:
-        if spot.at[:2] < home.place.anchor.end:
+        if spot.at[:2] < home.anchor.end:
             anchor = self.flow.files[spot.frame.path].anchor(f.Simple(spot.at, "Pass", ()))
             raise OutOfReach(anchor, "this runs before the place where the scaler can be made")
 
@@ -221,14 +239,14 @@ def _uses(scope: f.Scope) -> Iterator[tuple[f.Expr, bool]]:
                         yield node, False
 
 
-def home_of(place: Initialize, spot: Spot, flow: Flow) -> Home:
+def home_of(anchor: Anchor, optimizer: str, spot: Spot, flow: Flow) -> Home:
     """Where the scaler of a place is kept: beside the optimizer, if that is a field of an object of the project."""
-    owner, _, _ = place.optimizers[0].rpartition(".")
+    owner, _, _ = optimizer.rpartition(".")
     if owner and all(part.isidentifier() for part in owner.split(".")):
         values = flow.evaluate(_spelled(owner), spot.frame)
         if len(values) == 1 and all(isinstance(v, Instance) and isinstance(v.cls, ClassValue) for v in values):
-            return Home(place, spot, owner, values)
-    return Home(place, spot)
+            return Home(anchor, spot, owner, values)
+    return Home(anchor, spot)
 
 
 def _spelled(text: str) -> f.Expr:

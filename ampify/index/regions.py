@@ -15,11 +15,14 @@ from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Instance, Method, Opaque
 from ampify.model import facts as f
+from ampify.model.anchor import Anchor
 
 Block: TypeAlias = tuple[f.Stmt, ...]
 
 # What must not run under autocast, or must not be parted from what is around it.
-BARRIERS = frozenset({"backward", "backward_call", "step", "unknown_step", "clip", "grad_read", "autograd_grad"})
+BARRIERS = frozenset(
+    {"backward", "backward_call", "step", "unknown_step", "clip", "grad_read", "autograd_grad", "cross_entropy"}
+)
 # Methods of a module that do not run it.
 QUIET = frozenset(
     {*catalog.PARAMETER_METHODS, *catalog.SAME_OBJECT_METHODS, *catalog.DEVICE_METHODS, "state_dict"}
@@ -67,7 +70,8 @@ class Regions:
         for event in backwards:
             found = list(self.picked(event))
             running = [one for one in found if any(self.stretched(one))]
-            if not running and not self.runs_inline(event):
+            torn = any(self.torn(one) for one in found)
+            if torn or not (running or self.runs_inline(event)):
                 lost.append(event)
             for one in found:
                 same = picked.setdefault(id(one.block), one)
@@ -84,22 +88,47 @@ class Regions:
     def picked(self, backward: Event) -> Iterator[Picked]:
         """By block, from the backward outwards, the statements that build its loss."""
         needed = frozenset(reads(loss_of(backward)))
-        around = {frame for frame, _ in backward.loops}
-        entered = False
+        innermost = self.innermost_loop(backward)
         found_any = False
         for depth in range(len(backward.stack) - 1, -1, -1):
             frame, span = backward.stack[depth]
             for block, index in reversed(path_to(self.flow.scope(frame).body, span)):
+                if found_any and (frame, block[index].span) == innermost:
+                    return
                 one = Picked(block, frame, depth, backward)
                 needed = self.slices.back(block[:index], frame, needed, one.positions)
                 if one.positions:
                     found_any = found_any or any(self.stretched(one))
                     yield one
-            entered = entered or frame in around
-            if depth == 0 or (entered and found_any):
-                return
-            caller, at = backward.stack[depth - 1]
-            needed = self.slices.outside(needed, frame, caller, at)
+            if depth:
+                caller, at = backward.stack[depth - 1]
+                needed = self.slices.outside(needed, frame, caller, at)
+
+    @staticmethod
+    def innermost_loop(backward: Event) -> tuple[Frame, f.Span] | None:
+        """The loop whose rounds a backward is one of; what precedes it is there before, for all of them."""
+        depths = {frame: depth for depth, (frame, _) in enumerate(backward.stack)}
+        loops = [loop for loop in backward.loops if loop[0] in depths]
+        return max(loops, key=lambda loop: (depths[loop[0]], loop[1][:2]), default=None)
+
+    def probability_losses(self, backwards: Iterable[Event]) -> list[Event]:
+        """The calls of binary cross entropy that the losses of these backwards are built by: autocast refuses them."""
+        found: dict[Anchor, Event] = {}
+        places = [(one.block[i], one.frame) for event in backwards for one in self.picked(event) for i in one.positions]
+        for event in self.trace.events if places else ():
+            if event.kind == "cross_entropy":
+                for frame, span in event.stack:
+                    if any(frame is other and inside(span, statement.span) for statement, other in places):
+                        found.setdefault(event.anchor, event)
+        return [found[anchor] for anchor in sorted(found)]
+
+    def torn(self, picked: Picked) -> bool:
+        """Whether a statement runs the model and has to stay outside, for a loss that autocast refuses."""
+        spans = self._refusing.get((picked.frame.path, picked.frame.scope), ())
+        return any(
+            any(inside(span, picked.block[i].span) for span in spans) and self.forwards(picked.block[i], picked.frame)
+            for i in picked.positions
+        )
 
     # From statements to stretches
 
@@ -107,9 +136,7 @@ class Regions:
         """The runs of picked statements that nothing parts, from the first that runs the model to the last."""
         for run in self.runs(picked):
             statements = [picked.block[i] for i in run]
-            first = next(
-                (i for i, s in enumerate(statements) if self.runs(picked) and self.forwards(s, picked.frame)), None
-            )
+            first = next((i for i, s in enumerate(statements) if self.forwards(s, picked.frame)), None)
             if first is None:
                 first = next((i for i, s in enumerate(statements) if self.computes(s, picked.frame)), None)
             if first is not None:
@@ -136,9 +163,17 @@ class Regions:
 
     @cached_property
     def _barriers(self) -> dict[tuple[str, int], set[f.Span]]:
+        return self.places_of(BARRIERS)
+
+    @cached_property
+    def _refusing(self) -> dict[tuple[str, int], set[f.Span]]:
+        return self.places_of(frozenset({"cross_entropy"}))
+
+    def places_of(self, kinds: frozenset[str]) -> dict[tuple[str, int], set[f.Span]]:
+        """By function, the statements in which events of some kinds happen."""
         found: dict[tuple[str, int], set[f.Span]] = {}
         for event in self.trace.events:
-            if event.kind in BARRIERS:
+            if event.kind in kinds:
                 for frame, span in event.stack:
                     found.setdefault((frame.path, frame.scope), set()).add(span)
         return found
@@ -169,9 +204,11 @@ class Regions:
                 known = entities.is_module(callee) or bool(entities.modules(frozenset((callee,))) & self.trained)
                 if known or isinstance(callee, Opaque):
                     return True
-            if isinstance(callee, Method) and callee.name not in QUIET and isinstance(callee.of, Instance):
+            quiet = isinstance(callee, Method) and (callee.name in QUIET or callee.name.startswith("super."))
+            if isinstance(callee, Method) and not quiet and isinstance(callee.of, Instance):
                 return entities.is_module(callee.of) or callee.of in self.trained
-        return any(self.running(target) for target in self.slices.targets(call, frame))
+        targets = (t for t in self.slices.targets(call, frame) if self.flow.scope(t).name != "__init__")
+        return any(self.running(target) for target in targets)
 
     @property
     def trained(self) -> frozenset[object]:

@@ -12,10 +12,11 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions
-from ampify.index.regions import Regions, Stretch
+from ampify.index.regions import Regions, Stretch, loss_of
+from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.unscaling import At, Trouble, Unscaling
-from ampify.index.values import Value
+from ampify.index.values import Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import BackwardCall, Initialize, Obstacle
@@ -28,6 +29,7 @@ from ampify.model.scaling import (
     ScaledStep,
     Scaling,
     Update,
+    Widening,
 )
 from ampify.model.scaling import (
     Unscaling as UnscalingPlace,
@@ -70,7 +72,7 @@ class Scalings:
         self.spots = spots
         self.regions = Regions(flow, trace)
         self.clips = Clips(flow, trace.classify.entities, trace.names)
-        self._taken: set[tuple[str, str]] = set()
+        self._taken: set[tuple[str, int, str]] = set()
 
     @cached_property
     def mentions(self) -> Mentions:
@@ -88,14 +90,16 @@ class Scalings:
 
     def name(self, parts: Parts, homes: Sequence[Home]) -> str:
         """What the scaler is called: a name that nothing near bears."""
-        paths = {frame.path for event in parts.related for frame, _ in event.stack} | {h.scope[0] for h in homes}
+        frames = {(frame.path, frame.scope) for event in parts.related for frame, _ in event.stack}
+        scopes = {scope for scope in frames if scope[1]} | {home.scope for home in homes}
+        paths = {path for path, _ in frames | scopes}
         known = [self.flow.files[path].names for path in sorted(paths)]
         known += [frozenset(self.flow.store.fields(owner)) for home in homes for owner in home.owner]
-        known.append(frozenset(name for path, name in self._taken if path in paths))
+        known.append(frozenset(name for path, scope, name in self._taken if (path, scope) in scopes))
         name = free_name(SCALER_NAMES, known)
         if name is None:
             raise Refused("scaler-out-of-reach", parts.places[0].anchor, "every name for a scaler is taken")
-        self._taken |= {(path, name) for path in paths}
+        self._taken |= {(*scope, name) for scope in scopes}
         return name
 
 
@@ -117,9 +121,7 @@ class _Planning:
         name = self.scalings.name(parts, homes)
         reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
         devices = Devices(self.flow, self.scalings.names, [e for e in parts.related if e.kind == "move"])
-        creations = [
-            Creation(h.place.anchor, h.scaler(name), self.device(devices, h.spot, h.place.anchor)) for h in homes
-        ]
+        creations = [Creation(h.anchor, h.scaler(name), self.device(devices, h.spot, h.anchor)) for h in homes]
         regions, inlines = self.autocasts(devices)
         backwards = tuple(self.backward(call, reach, inlines) for call in parts.calls if not call.off)
         steps = self.steps()
@@ -127,6 +129,7 @@ class _Planning:
             creations=tuple(dict.fromkeys(creations)),
             regions=regions,
             inlines=inlines,
+            widenings=tuple(self.widenings()),
             backwards=backwards,
             unscalings=tuple(self.unscalings(reach)),
             steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
@@ -142,15 +145,36 @@ class _Planning:
     def homes(self) -> Iterator[Home]:
         for place in self.parts.places:
             for spot in self.scalings.spots.get(place.anchor, ())[:1]:
-                yield home_of(place, spot, self.flow)
+                home = home_of(place.anchor, place.optimizers[0], spot, self.flow)
+                yield home if home.owner else self.common_home(home)
+
+    def common_home(self, home: Home) -> Home:
+        """The nearest function around a place that all training runs in: what a factory makes is used by its caller."""
+        spot = home.spot
+        uses = [e for e in self.parts.related if e.kind in ("backward", "step") and e.root == spot.root]
+        around = [(frame, span) for frame, span in spot.stack if frame is not spot.frame]
+        stack = (*around, (spot.frame, spot.at))
+        for depth in range(len(stack) - 1, -1, -1):
+            frame, span = stack[depth]
+            if all(any(frame is other for other, _ in use.stack) for use in uses):
+                if frame is spot.frame:
+                    return home
+                anchor = self.after(frame, span)
+                return home if anchor is None else Home(anchor, Spot(frame, span, stack[:depth], spot.loops, spot.root))
+        return home
+
+    def after(self, frame: Frame, span: f.Span) -> Anchor | None:
+        """The statement at a range, if another one can follow it at once."""
+        block, index = path_to(self.flow.scope(frame).body, span)[-1]
+        statement = block[index]
+        simple = isinstance(statement, f.Assign | f.Evaluate)
+        return self.flow.files[frame.path].anchor(statement) if simple else None
 
     def refuse_penalties(self) -> None:
         for event in self.parts.related:
             if event.kind == "autograd_grad":
                 detail = "gradients that are part of a loss are computed here, and a scaler does not scale these"
                 raise Refused("gradients-out-of-step", event.anchor, detail)
-            if event.kind == "cross_entropy":
-                raise Refused("forward-not-parted", event.anchor, "autocast refuses binary cross entropy here")
 
     # Autocast
 
@@ -159,7 +183,8 @@ class _Planning:
         regions = self.scalings.regions
         stretches, lost = regions.stretches(self.parts.backwards)
         for event in lost:
-            raise Refused("forward-not-parted", event.anchor, "the statements that build this loss were not found")
+            detail = "no statement by itself runs the model for this loss"
+            raise Refused("forward-not-parted", event.anchor, detail)
         found = {(s.first.span, s.last.span, s.frame.path): s for s in stretches}
         ordered = sorted(found.items(), key=lambda item: (item[0][2], item[0][0]))
         inline = {e.anchor: e for e in self.parts.backwards if regions.runs_inline(e)}
@@ -176,12 +201,25 @@ class _Planning:
         return Region(first, last, self.device(devices, spot, first))
 
     def inline(self, call: BackwardCall, event: Event, devices: Devices) -> Inline:
-        names = self.flow.files[call.call.path].names
-        name = free_name(LOSS_NAMES, [names])
+        facts = self.flow.files[call.call.path]
+        loss = loss_of(event)
+        if isinstance(loss, f.Walrus) and call.statement is not None:
+            device = self.device(devices, Spot.of(event), call.call)
+            return Inline(call.statement, call.loss, facts.text(loss.value.span), loss.target.id, device)
+        name = free_name(LOSS_NAMES, [facts.names])
         if name is None or call.statement is None or "\n" in call.loss_text:
             raise Refused("forward-not-parted", call.call, "the loss has no statement of its own")
         device = self.device(devices, Spot.of(event), call.call)
         return Inline(call.statement, call.loss, call.loss_text, name, device)
+
+    def widenings(self) -> Iterator[Widening]:
+        """What goes into losses that autocast refuses."""
+        for event in self.scalings.regions.probability_losses(self.parts.backwards):
+            facts = self.flow.files[event.frame.path]
+            argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
+            if argument is None or isinstance(argument, f.Starred):
+                raise Refused("forward-not-parted", event.anchor, "autocast refuses this loss of probabilities")
+            yield Widening(event.anchor, facts.anchor(argument), facts.text(argument.span))
 
     def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
         found = devices.at(spot, self.parts.models)
@@ -254,6 +292,8 @@ class _Planning:
     def unscaled(self, at: At, reader: Anchor, optimizer: Value, reach: Reach) -> UnscalingPlace:
         anchor = self.flow.files[at.frame.path].anchor(at.statement)
         spot = replace(self.spot(at.event, at.depth), at=at.statement.span)
+        if at.receiver:
+            return UnscalingPlace(anchor, reader, (at.receiver,), reach.at(spot))
         names = self.scalings.names
         named = names.cover(spot, frozenset((optimizer,)), names.optimizers)
         if not named or len(named) != 1 or named[0].optional or named[0].container:

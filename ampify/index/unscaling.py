@@ -17,12 +17,14 @@ from ampify.model.anchor import Anchor
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A statement of a frame at some depth of an event's stack."""
+    """A statement of a frame at some depth of an event's stack. `receiver` is the optimizer as the step there spells
+    it, if that is in the same function."""
 
     frame: Frame
     statement: f.Stmt
     depth: int
     event: Event
+    receiver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,15 @@ class Unscaling:
         for block, index in self.blocks_of(way):
             level = next((i for i, (b, _) in enumerate(read) if b is block), None)
             if level is not None and read[level][1] < index:
-                return At(frame, block[read[level][1]], depth, reader)
+                alone = (block, index) == way[-1] and frame is step.frame
+                return At(frame, block[read[level][1]], depth, reader, self.receiver(step) if alone else "")
         return Trouble(reader, "it happens in other rounds than the step does")
+
+    def receiver(self, step: Event) -> str:
+        """The optimizer as a step spells it."""
+        assert isinstance(step.node, f.Call)
+        function = step.node.func
+        return self.flow.files[step.frame.path].text(function.value.span) if isinstance(function, f.Attribute) else ""
 
     @staticmethod
     def common(one: Event, other: Event) -> int:

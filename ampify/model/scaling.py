@@ -58,6 +58,15 @@ class Inline:
 
 
 @dataclass(frozen=True, slots=True)
+class Widening:
+    """What the call of a loss that autocast refuses is given, at `argument`, becomes float32 first."""
+
+    call: Anchor
+    argument: Anchor
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScaledBackward:
     """A backward, at `call`, of `loss`, which `scaler` is to scale; `text` is the loss as it is spelled there then."""
 
@@ -105,6 +114,7 @@ class Scaling:
     arguments: tuple[Passing, ...] = ()
     regions: tuple[Region, ...] = ()
     inlines: tuple[Inline, ...] = ()
+    widenings: tuple[Widening, ...] = ()
     backwards: tuple[ScaledBackward, ...] = ()
     unscalings: tuple[Unscaling, ...] = ()
     steps: tuple[ScaledStep, ...] = ()

@@ -94,7 +94,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _creation(project: Project, settings: Settings, loop: TrainingLoop, creation: Creation) -> Finding:
-    spelling = Spelling.of(project, settings, creation.anchor.path)
+    spelling = Spelling.of(project, settings, creation.anchor)
     code = f"{creation.scaler} = {spelling.scaler(creation.device)}"
     fix = spelling.fix(loop, InsertAfter(creation.anchor, code))
     return Finding(CODE, NAME, creation.anchor, "what this builds is trained without a scaler", fix=fix, loop=loop.id)
@@ -103,5 +103,5 @@ def _creation(project: Project, settings: Settings, loop: TrainingLoop, creation
 def _passing(
     project: Project, settings: Settings, loop: TrainingLoop, passing: Passing, message: str, edit: Edit
 ) -> Finding:
-    fix = Spelling.of(project, settings, passing.anchor.path).fix(loop, edit)
+    fix = Spelling.of(project, settings, passing.anchor).fix(loop, edit)
     return Finding(CODE, NAME, passing.anchor, message, fix=fix, loop=loop.id)

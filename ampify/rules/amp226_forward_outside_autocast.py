@@ -71,14 +71,14 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _region(project: Project, settings: Settings, loop: TrainingLoop, region: Region) -> Finding:
-    spelling = Spelling.of(project, settings, region.first.path)
+    spelling = Spelling.of(project, settings, region.first)
     last = None if region.last == region.first else region.last
     edit = Wrap(region.first, spelling.autocast(region.device), last)
     return Finding(CODE, NAME, region.first, MESSAGE, fix=spelling.fix(loop, edit), loop=loop.id)
 
 
 def _inline(project: Project, settings: Settings, loop: TrainingLoop, inline: Inline) -> Finding:
-    spelling = Spelling.of(project, settings, inline.statement.path)
+    spelling = Spelling.of(project, settings, inline.statement)
     code = f"{spelling.autocast(inline.device)}\n    {inline.name} = {inline.loss_text}"
     edits: list[Edit] = [InsertBefore(inline.statement, code)]
     if not scales(settings):

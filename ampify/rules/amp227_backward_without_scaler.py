@@ -63,6 +63,6 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for loop, plan in plans(project, settings):
         for backward in plan.backwards:
             edit = Replace(backward.loss, f"{backward.scaler}.scale({backward.text})")
-            fix = Spelling.of(project, settings, backward.call.path).fix(loop, edit)
+            fix = Spelling.of(project, settings, backward.call).fix(loop, edit)
             message = "the gradients of this backward feed a step, and nothing scales its loss"
             yield Finding(CODE, NAME, backward.call, message, fix=fix, loop=loop.id)

@@ -71,11 +71,11 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         for place in plan.unscalings if scales(settings) else ():
             code = "\n".join(f"{place.scaler}.unscale_({optimizer})" for optimizer in place.optimizers)
             edits: list[Edit] = [InsertBefore(place.anchor, code)]
-            fix = Spelling.of(project, settings, place.anchor.path).fix(loop, *edits)
+            fix = Spelling.of(project, settings, place.anchor).fix(loop, *edits)
             yield Finding(CODE, NAME, place.reader, MESSAGE, fix=fix, loop=loop.id)
         for clip in loop.clips:
             if clip.function_text.endswith(REMOVED_CLIP):
                 edit = Replace(clip.function, f"{clip.function_text}_")
-                fix = Spelling.of(project, settings, clip.call.path).fix(loop, edit)
+                fix = Spelling.of(project, settings, clip.call).fix(loop, edit)
                 message = f"{clip.function_text} was removed from torch"
                 yield Finding(CODE, NAME, clip.call, message, fix=fix, loop=loop.id)

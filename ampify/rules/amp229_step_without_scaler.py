@@ -64,13 +64,13 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         return
     for loop, plan in plans(project, settings):
         for step in plan.steps:
-            fix = Spelling.of(project, settings, step.call.path).fix(
+            fix = Spelling.of(project, settings, step.call).fix(
                 loop, Replace(step.call, f"{step.scaler}.step({step.optimizer})")
             )
             message = f"{step.optimizer} would step on scaled gradients here"
             yield Finding(CODE, NAME, step.call, message, fix=fix, loop=loop.id)
         for update in plan.updates:
-            fix = Spelling.of(project, settings, update.anchor.path).fix(
+            fix = Spelling.of(project, settings, update.anchor).fix(
                 loop, InsertAfter(update.anchor, f"{update.scaler}.update()")
             )
             yield Finding(CODE, NAME, update.step, "the scale is to be adapted after this step", fix=fix, loop=loop.id)

@@ -84,7 +84,7 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: Sta
     if scaler is None:
         hint = "nothing here can name the scaler: save its state_dict() beside this by hand"
         return Finding(CODE, NAME, save.site, MESSAGE, hint, loop=loop.id)
-    fix = Spelling.of(project, settings, save.site.path).fix(loop, _edit(project, save, f"{scaler}.state_dict()"))
+    fix = Spelling.of(project, settings, save.site).fix(loop, _edit(project, save, f"{scaler}.state_dict()"))
     return Finding(CODE, NAME, save.site, MESSAGE, fix=fix, loop=loop.id)
 
 

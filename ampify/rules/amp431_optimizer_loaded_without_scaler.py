@@ -80,5 +80,5 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, load: Sta
         return Finding(CODE, NAME, load.site, MESSAGE, hint, loop=loop.id)
     key = quoted(project, path, "scaler")
     code = f"if {load.source}.get({key}):\n    {scaler}.load_state_dict({load.source}[{key}])"
-    fix = Spelling.of(project, settings, path).fix(loop, InsertAfter(load.statement, code))
+    fix = Spelling.of(project, settings, load.site).fix(loop, InsertAfter(load.statement, code))
     return Finding(CODE, NAME, load.site, MESSAGE, fix=fix, loop=loop.id)

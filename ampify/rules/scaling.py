@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ampify.model import facts as f
+from ampify.model.anchor import Anchor
 from ampify.model.edit import AddImport, Edit, Fix
 from ampify.model.project import Project, TrainingLoop
 from ampify.model.scaling import Device, Scaling
@@ -34,17 +35,22 @@ class Spelling:
 
     project: Project
     settings: Settings
-    path: str
+    at: Anchor
     imports: dict[AddImport, None]
 
     @classmethod
-    def of(cls, project: Project, settings: Settings, path: str) -> Spelling:
-        """The spelling for a file."""
-        return cls(project, settings, path, {})
+    def of(cls, project: Project, settings: Settings, at: Anchor) -> Spelling:
+        """The spelling for a place."""
+        return cls(project, settings, at, {})
+
+    @property
+    def path(self) -> str:
+        """The file of the place."""
+        return self.at.path
 
     def torch(self, module: str, name: str) -> str:
         """A name of torch; imported by itself where torch as a whole is not."""
-        whole = torch_name(self.project.files[self.path])
+        whole = torch_name(self.project.files[self.path], self.at)
         if whole is not None:
             return ".".join((whole, *module.split(".")[1:], name))
         self.imports[AddImport(self.path, module, name)] = None
@@ -80,11 +86,15 @@ class Spelling:
         return Fix((*self.imports, *edits), group=loop.id)
 
 
-def torch_name(facts: f.FileFacts) -> str | None:
-    """The name that torch has in a whole file; None if it is not surely imported."""
-    for statement in facts.scopes[0].body:
-        for name in statement.names if isinstance(statement, f.Import) else ():
-            whole = name.attribute is None and not name.level
-            if whole and (name.module == "torch" or (name.bound == "torch" and name.module.startswith("torch."))):
-                return name.bound
+def torch_name(facts: f.FileFacts, at: Anchor) -> str | None:
+    """The name that torch surely has at a place; None if it is not imported as a whole."""
+    around = [s for s in facts.scopes if s.kind == "function" and s.span[:2] <= at.start and at.end <= s.span[2:]]
+    for scope in (*reversed(around), facts.scopes[0]):
+        for statement in scope.body:
+            for name in statement.names if isinstance(statement, f.Import) else ():
+                whole = (
+                    name.attribute is None and not name.level and (scope.index == 0 or statement.span[:2] < at.start)
+                )
+                if whole and (name.module == "torch" or (name.bound == "torch" and name.module.startswith("torch."))):
+                    return name.bound
     return None
