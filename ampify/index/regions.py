@@ -10,19 +10,17 @@ from typing import TypeAlias
 from ampify import catalog
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.probabilities import Probabilities
 from ampify.index.slices import Slices, reads
 from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Instance, Method, Opaque
 from ampify.model import facts as f
-from ampify.model.anchor import Anchor
 
 Block: TypeAlias = tuple[f.Stmt, ...]
 
 # What must not run under autocast, or must not be parted from what is around it.
-BARRIERS = frozenset(
-    {"backward", "backward_call", "step", "unknown_step", "clip", "grad_read", "autograd_grad", "cross_entropy"}
-)
+BARRIERS = frozenset({"backward", "backward_call", "step", "unknown_step", "clip", "grad_read", "autograd_grad"})
 # Methods of a module that do not run it.
 QUIET = frozenset(
     {*catalog.PARAMETER_METHODS, *catalog.SAME_OBJECT_METHODS, *catalog.DEVICE_METHODS, "state_dict"}
@@ -60,6 +58,7 @@ class Regions:
         self.flow = flow
         self.trace = trace
         self.slices = Slices(flow, trace)
+        self.probabilities = Probabilities(flow, trace)
         self._running: dict[Frame, bool] = {}
 
     def stretches(self, backwards: Iterable[Event]) -> tuple[list[Stretch], list[Event]]:
@@ -70,8 +69,7 @@ class Regions:
         for event in backwards:
             found = list(self.picked(event))
             running = [one for one in found if any(self.stretched(one))]
-            torn = any(self.torn(one) for one in found)
-            if torn or not (running or self.runs_inline(event)):
+            if not running and not self.runs_inline(event):
                 lost.append(event)
             for one in found:
                 same = picked.setdefault(id(one.block), one)
@@ -112,23 +110,14 @@ class Regions:
         return max(loops, key=lambda loop: (depths[loop[0]], loop[1][:2]), default=None)
 
     def probability_losses(self, backwards: Iterable[Event]) -> list[Event]:
-        """The calls of binary cross entropy that the losses of these backwards are built by: autocast refuses them."""
-        found: dict[Anchor, Event] = {}
-        places = [(one.block[i], one.frame) for event in backwards for one in self.picked(event) for i in one.positions]
-        for event in self.trace.events if places else ():
-            if event.kind == "cross_entropy":
-                for frame, span in event.stack:
-                    if any(frame is other and inside(span, statement.span) for statement, other in places):
-                        found.setdefault(event.anchor, event)
-        return [found[anchor] for anchor in sorted(found)]
+        """The losses that autocast refuses and that the losses of these backwards are built by."""
+        picked = [one for event in backwards for one in self.picked(event)]
+        return self.probabilities.within((one.block[i], one.frame) for one in picked for i in one.positions)
 
-    def torn(self, picked: Picked) -> bool:
-        """Whether a statement runs the model and has to stay outside, for a loss that autocast refuses."""
-        spans = self._refusing.get((picked.frame.path, picked.frame.scope), ())
-        return any(
-            any(inside(span, picked.block[i].span) for span in spans) and self.forwards(picked.block[i], picked.frame)
-            for i in picked.positions
-        )
+    def parted(self, loss: Event, backwards: Iterable[Event]) -> bool:
+        """Whether a loss that autocast refuses stays outside, since its statement is one by itself."""
+        picked = (one for event in backwards for one in self.picked(event))
+        return any(one.block[i] is loss.statement for one in picked for i in one.positions)
 
     # From statements to stretches
 
@@ -159,21 +148,13 @@ class Regions:
     def is_barrier(self, statement: f.Stmt, frame: Frame) -> bool:
         """Whether a statement runs what must not be cast, here or in what it calls."""
         spans = self._barriers.get((frame.path, frame.scope), ())
-        return any(inside(span, statement.span) for span in spans)
+        return any(inside(span, statement.span) for span in spans) or self.probabilities.is_own(statement, frame)
 
     @cached_property
     def _barriers(self) -> dict[tuple[str, int], set[f.Span]]:
-        return self.places_of(BARRIERS)
-
-    @cached_property
-    def _refusing(self) -> dict[tuple[str, int], set[f.Span]]:
-        return self.places_of(frozenset({"cross_entropy"}))
-
-    def places_of(self, kinds: frozenset[str]) -> dict[tuple[str, int], set[f.Span]]:
-        """By function, the statements in which events of some kinds happen."""
         found: dict[tuple[str, int], set[f.Span]] = {}
         for event in self.trace.events:
-            if event.kind in kinds:
+            if event.kind in BARRIERS:
                 for frame, span in event.stack:
                     found.setdefault((frame.path, frame.scope), set()).add(span)
         return found

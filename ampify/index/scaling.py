@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -117,6 +118,7 @@ class _Planning:
     def scaling(self) -> Scaling:
         parts = self.parts
         self.refuse_penalties()
+        widenings = tuple(self.widenings())
         homes = list(self.homes())
         name = self.scalings.name(parts, homes)
         reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
@@ -129,7 +131,7 @@ class _Planning:
             creations=tuple(dict.fromkeys(creations)),
             regions=regions,
             inlines=inlines,
-            widenings=tuple(self.widenings()),
+            widenings=widenings,
             backwards=backwards,
             unscalings=tuple(self.unscalings(reach)),
             steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
@@ -206,26 +208,36 @@ class _Planning:
         if isinstance(loss, f.Walrus) and call.statement is not None:
             device = self.device(devices, Spot.of(event), call.call)
             return Inline(call.statement, call.loss, facts.text(loss.value.span), loss.target.id, device)
-        name = free_name(LOSS_NAMES, [facts.names])
+        name = free_name(LOSS_NAMES, [self.words(event)])
         if name is None or call.statement is None or "\n" in call.loss_text:
             raise Refused("forward-not-parted", call.call, "the loss has no statement of its own")
         device = self.device(devices, Spot.of(event), call.call)
         return Inline(call.statement, call.loss, call.loss_text, name, device)
 
     def widenings(self) -> Iterator[Widening]:
-        """What goes into losses that autocast refuses."""
-        for event in self.scalings.regions.probability_losses(self.parts.backwards):
+        """Losses that autocast refuses: what goes into them, and what is put around those that are not outside."""
+        regions = self.scalings.regions
+        for event in regions.probability_losses(self.parts.backwards):
             facts = self.flow.files[event.frame.path]
             argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
-            if argument is None or isinstance(argument, f.Starred):
-                raise Refused("forward-not-parted", event.anchor, "autocast refuses this loss of probabilities")
-            yield Widening(event.anchor, facts.anchor(argument), facts.text(argument.span))
+            if argument is None or isinstance(argument, f.Starred) or not regions.probabilities.alone(event):
+                detail = "autocast refuses this loss of probabilities, and its statement computes more than that"
+                raise Refused("forward-not-parted", event.anchor, detail)
+            outside = regions.parted(event, self.parts.backwards)
+            around = None if outside else facts.anchor(event.statement)
+            yield Widening(event.anchor, facts.anchor(argument), facts.text(argument.span), around)
 
     def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
         found = devices.at(spot, self.parts.models)
         if found is None:
             raise Refused("scaler-out-of-reach", at, "nothing here tells which device the model is on")
         return found
+
+    def words(self, event: Event) -> frozenset[str]:
+        """The words in the function of an event."""
+        facts = self.flow.files[event.frame.path]
+        scope = self.flow.scope(event.frame)
+        return frozenset(re.findall(r"\w+", facts.text(scope.span))) if scope.kind == "function" else facts.names
 
     @staticmethod
     def spot(event: Event, depth: int) -> Spot:

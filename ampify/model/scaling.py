@@ -59,11 +59,13 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """What the call of a loss that autocast refuses is given, at `argument`, becomes float32 first."""
+    """What the call of a loss that autocast refuses is given, at `argument`, becomes float32 first; autocast is off for
+    the statement `around`, if that runs under it."""
 
     call: Anchor
     argument: Anchor
     text: str
+    around: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True)

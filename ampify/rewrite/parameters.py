@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -10,31 +13,60 @@ from ampify.rewrite.failure import RewriteFailed
 from ampify.rewrite.splice import Splice
 from ampify.rewrite.tree import Tree
 
+_NO_CODE = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
+
+
+@dataclass(slots=True)
+class _Part:
+    """One parameter as it is written, annotation and default included: its first word, and where it ends."""
+
+    word: str
+    end: int
+
 
 def with_parameter(tree: Tree, node: cst.CSTNode, name: str) -> Iterator[Splice]:
     """The change that gives the function `node` a parameter `name`; raises RewriteFailed if it is no function."""
     if not isinstance(node, cst.FunctionDef):
         raise RewriteFailed(f"a {type(node).__name__} takes no parameter {name!r}")
-    parameters = node.params
-    positional = [*parameters.posonly_params, *parameters.params]
-    star = parameters.star_arg
-    starred = isinstance(star, cst.Param | cst.ParamStar)
-    if not positional and not starred:
-        place = tree.span(node.whitespace_before_params)[0]
-        follows = ", " if parameters.star_kwarg is not None else ""
-        yield Splice(place, place, f"{name}{follows}" if not follows else f"*, {name}{follows}")
-        return
-    last = _last(positional, parameters)
-    place = tree.span(last)[1]
+    opening, parts = _parts(tree.text, tree.span(node)[0])
+    named = [part for part in parts if part.word != "**"]
+    positional = [*node.params.posonly_params, *node.params.params]
+    starred = any(part.word == "*" for part in named)
     by_keyword = starred or any(parameter.default is not None for parameter in positional)
-    marker = "" if starred or not by_keyword else "*, "
-    yield Splice(place, place, f", {marker}{name}")
+    marker = "*, " if by_keyword and not starred else ""
+    if named:
+        yield Splice(named[-1].end, named[-1].end, f", {marker}{name}")
+    else:
+        yield Splice(opening, opening, f"{name}, " if parts else name)
 
 
-def _last(positional: list[cst.Param], parameters: cst.Parameters) -> cst.CSTNode:
-    """The parameter that a new one follows."""
-    if parameters.kwonly_params:
-        return parameters.kwonly_params[-1]
-    if isinstance(parameters.star_arg, cst.Param):
-        return parameters.star_arg
-    return positional[-1]
+def _parts(text: str, start: int) -> tuple[int, list[_Part]]:
+    """Where the parameters of the function that is defined at `start` begin, and what they are."""
+    lines = text[start:].split("\n")
+    starts = [start]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    depth = 0
+    opening = 0
+    parts: list[_Part] = []
+    fresh = True
+    for token in tokenize.generate_tokens(io.StringIO(text[start:], newline="\n").readline):
+        end = starts[token.end[0] - 1] + token.end[1]
+        if token.type in _NO_CODE:
+            continue
+        if token.string in ("(", "[", "{"):
+            depth += 1
+            if depth == 1 and not opening:
+                opening = end
+                continue
+        if token.string in (")", "]", "}"):
+            depth -= 1
+            if depth == 0 and opening:
+                return opening, parts
+        if depth == 1 and opening and token.string == ",":
+            fresh = True
+        elif opening:
+            if fresh:
+                parts.append(_Part(token.string, end))
+            parts[-1].end, fresh = end, False
+    raise RewriteFailed("the parameters of a function have no end")

@@ -3,7 +3,8 @@
 What it does
 ------------
 With `--target native` it keeps calls of `BCELoss` and `binary_cross_entropy` out of the block under autocast, and gives
-them their first argument as float32. If the model runs in the same statement, the loop is refused (AMP230).
+them their first argument as float32; in a function that is called from there it puts autocast off around them. If
+their statement computes more of what the model gave, the loop is refused (AMP230).
 
 Why it matters
 --------------
@@ -52,7 +53,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.model.edit import Replace
+from ampify.model.edit import Edit, Replace, Wrap
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.scaling import Widening
@@ -71,10 +72,14 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every such loss that trains."""
     for loop, plan in plans(project, settings):
         for widening in plan.widenings:
+            spelling = Spelling.of(project, settings, widening.call)
+            edits: list[Edit] = []
             if not widening.text.endswith(".float()"):
-                edit = Replace(widening.argument, _widened(widening))
-                fix = Spelling.of(project, settings, widening.call).fix(loop, edit)
-                yield Finding(CODE, NAME, widening.call, MESSAGE, fix=fix, loop=loop.id)
+                edits.append(Replace(widening.argument, _widened(widening)))
+            if widening.around is not None:
+                edits.append(Wrap(widening.around, spelling.uncast()))
+            if edits:
+                yield Finding(CODE, NAME, widening.call, MESSAGE, fix=spelling.fix(loop, *edits), loop=loop.id)
 
 
 def _widened(widening: Widening) -> str:

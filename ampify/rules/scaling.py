@@ -12,6 +12,7 @@ from ampify.model.project import Project, TrainingLoop
 from ampify.model.scaling import Device, Scaling
 from ampify.model.settings import Settings
 
+_GPU = '"cuda"'
 # What each opt level with an equal in torch casts to.
 CASTS = {"O0": "float16", "O1": "float16", "O4": "bfloat16"}
 
@@ -62,6 +63,10 @@ class Spelling:
         kind = device.kind if scales(self.settings) else device.wide or device.kind
         arguments = [f"device_type={self.code(kind)}", f"dtype={dtype}", *self.enabled(device)]
         return f"with {self.torch('torch', 'autocast')}({', '.join(arguments)}):"
+
+    def uncast(self) -> str:
+        """The header of a block that is not under autocast, wherever it is."""
+        return f"with {self.torch('torch', 'autocast')}(device_type={self.code(_GPU)}, enabled=False):"
 
     def scaler(self, device: Device) -> str:
         """A new scaler."""
