@@ -72,7 +72,7 @@ def is_banned(device_type: str) -> bool:
     return is_established(device_type) and not _here.pauses and not torch.is_autocast_enabled(device_type)
 
 
-def paused() -> AbstractContextManager[None]:
+def paused() -> _Off:
     """No casts in here, but for the models' own forwards: for backward passes and optimizer steps."""
     return _Off("pauses")
 
@@ -86,7 +86,7 @@ def banned() -> AbstractContextManager[None]:
 def resumed() -> Iterator[None]:
     """Casts as usual in here, though they are paused outside: for closures that a step calls."""
     pauses, _here.pauses = _here.pauses, 0
-    before = _switch(True)
+    before = _switch_on()
     try:
         yield
     finally:
@@ -94,8 +94,37 @@ def resumed() -> Iterator[None]:
         _here.pauses = pauses
 
 
+Casts = tuple[str, bool, torch.dtype, bool]
+
+
+def enter_casts(device_type: str, enabled: bool, dtype: torch.dtype) -> Casts:
+    """What `torch.autocast` does on entry, with its weight cache on; what to give to `leave_casts`.
+
+    Its object costs as much again, in checks that need no second look.
+    """
+    before = (
+        device_type,
+        torch.is_autocast_enabled(device_type),
+        torch.get_autocast_dtype(device_type),
+        torch.is_autocast_cache_enabled(),
+    )
+    torch.autocast_increment_nesting()
+    _set(device_type, enabled, dtype, cache=True)
+    return before
+
+
+def leave_casts(before: Casts) -> None:
+    """What `torch.autocast` does on exit."""
+    if torch.autocast_decrement_nesting() == 0:
+        torch.clear_autocast_cache()
+    _set(*before)
+
+
 class _Off:
-    """A block in which this thread does not cast, counted under a name of `_Here`; a generator would be slower."""
+    """A block in which this thread does not cast, counted under a name of `_Here`; a generator would be slower.
+
+    Only whether it casts is switched: without casts, their type and cache do not matter.
+    """
 
     __slots__ = ("before", "count")
 
@@ -103,25 +132,30 @@ class _Off:
         self.count = count
 
     def __enter__(self) -> None:
-        setattr(_here, self.count, getattr(_here, self.count) + 1)
-        self.before = _switch(False)
+        here = vars(_here)
+        here[self.count] += 1
+        self.before = [(device_type, torch.is_autocast_enabled(device_type)) for device_type in here["dtypes"]]
+        for device_type, _ in self.before:
+            torch.set_autocast_enabled(device_type, False)
 
     def __exit__(self, *_: object) -> None:
-        _switch_back(self.before)
-        setattr(_here, self.count, max(0, getattr(_here, self.count) - 1))
+        for device_type, enabled in self.before:
+            torch.set_autocast_enabled(device_type, enabled)
+        here = vars(_here)
+        here[self.count] = max(0, here[self.count] - 1)
 
 
 _Before = tuple[bool, list[tuple[str, bool, torch.dtype]]]
 
 
-def _switch(enabled: bool) -> _Before:
-    """Cast or not; what to give to `_switch_back`."""
+def _switch_on() -> _Before:
+    """Cast; what to give to `_switch_back`."""
     # Not `torch.autocast`: its regions nest, and the models' own must be outermost for their cache to be cleared.
     cache = torch.is_autocast_cache_enabled()
     before = []
     for device_type, dtype in _here.dtypes.items():
         before.append((device_type, torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)))
-        _set(device_type, enabled, dtype, cache=False)
+        _set(device_type, True, dtype, cache=False)
     return cache, before
 
 

@@ -88,12 +88,15 @@ def enrolment_of(optimizer: Optimizer) -> Enrolment | None:
     return _enrolments.get(optimizer)
 
 
-def enrolled() -> list[tuple[Optimizer, Enrolment]]:
-    """All initialized optimizers that still live, in the order of their initialization."""
+def enrolled(thread: int | None = None) -> list[tuple[Optimizer, Enrolment]]:
+    """All initialized optimizers that still live, in the order of their initialization; of one thread, if named."""
     # What `items` does, without its guard against removal during iteration, which costs more than all the rest.
     data: dict[weakref.ref[Optimizer], Enrolment] = vars(_enrolments)["data"]
-    known = [(reference(), enrolment) for reference, enrolment in list(data.items())]
-    return [(optimizer, enrolment) for optimizer, enrolment in known if optimizer is not None]
+    return [
+        (optimizer, enrolment)
+        for reference, enrolment in list(data.items())
+        if (thread is None or enrolment.thread == thread) and (optimizer := reference()) is not None
+    ]
 
 
 def forget_enrolments() -> None:

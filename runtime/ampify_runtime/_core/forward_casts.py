@@ -23,11 +23,13 @@ _hooked: weakref.WeakKeyDictionary[nn.Module, tuple[RemovableHandle, ...]] = wea
 class _Enter(ForwardHook):
     """Before the forward: enter autocast, unless this is inside of another model's forward."""
 
-    __slots__ = ("device_type", "dtype")
+    __slots__ = ("device_type", "dtype", "enabled")
 
     def __init__(self, device_type: str, dtype: torch.dtype) -> None:
         self.device_type = device_type
         self.dtype = dtype
+        # torch's checks, once: it raises or warns, and may cast nothing, for a type that the device does not have.
+        self.enabled = torch.autocast(device_type, dtype=dtype)._enabled
 
     def __call__(self, module: nn.Module, args: Any) -> None:
         # While compiling, the casts of the surrounding code are compiled in.
@@ -38,7 +40,7 @@ class _Enter(ForwardHook):
             return
         if not ambient.is_established(self.device_type):
             ambient.establish(self.device_type, self.dtype)
-        exits.enter_context(torch.autocast(self.device_type, dtype=self.dtype, cache_enabled=True))
+        exits.callback(ambient.leave_casts, ambient.enter_casts(self.device_type, self.enabled, self.dtype))
 
 
 class _Leave(ForwardHook):

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -39,15 +38,16 @@ class Exits:
                 self.close()
 
 
-# Not frozen: made at every forward and step, and to set frozen fields takes three times as long.
-@dataclass(slots=True)
-class _Region:
+class _Region(Exits):
     """What was entered on behalf of `owner` while `frame` runs, and how to leave it."""
 
-    owner: object
-    key: object
-    frame: FrameType
-    exits: Exits
+    __slots__ = ("frame", "key", "owner")
+
+    def __init__(self, owner: object, key: object, frame: FrameType) -> None:
+        self._undo = []
+        self.owner = owner
+        self.key = key
+        self.frame = frame
 
 
 class _Stack(threading.local):
@@ -65,18 +65,21 @@ def open_region(owner: object, key: object, frame: FrameType) -> Exits | None:
 
     None inside of a region with the same `key`: that one has done what there is to do. Close it all the same.
     """
-    leave_dead_regions()
     regions = _stack.regions
+    region = _Region(owner, key, frame)
+    # Mostly there is no other: then nothing is dead, and nothing nested.
+    if regions:
+        leave_dead_regions()
     nested = bool(regions) and is_open(key)
-    exits = Exits()
-    regions.append(_Region(owner, key, frame, exits))
-    return None if nested else exits
+    regions.append(region)
+    return None if nested else region
 
 
 def close_region(owner: object) -> None:
     """Leave the innermost region, if it is `owner`'s: torch calls hooks of exit also where entry failed."""
-    if _stack.regions and _stack.regions[-1].owner is owner:
-        _stack.regions.pop().exits.close()
+    regions = _stack.regions
+    if regions and regions[-1].owner is owner:
+        regions.pop().close()
 
 
 def is_open(key: object) -> bool:
@@ -91,7 +94,7 @@ def leave_dead_regions() -> None:
     keep autocast's weight cache alive, and what follows would compute with stale weights.
     """
     while _stack.regions and not _runs(_stack.regions[-1].frame):
-        _stack.regions.pop().exits.close()
+        _stack.regions.pop().close()
 
 
 def forget_regions() -> None:

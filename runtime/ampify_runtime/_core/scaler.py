@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any
 
 import torch
@@ -14,14 +16,20 @@ GROWTH_INTERVAL = 2000
 
 
 class LossScaler:
-    """One loss scale, kept on the device where it is used, so that reading and moving it costs no synchronisation."""
+    """One loss scale, kept on the device where it is used, so that reading it costs no synchronisation.
 
-    __slots__ = ("_clean_steps", "_found_inf", "_initial", "_initial_steps", "_scale", "_waiting", "scaling")
+    Where a step has to read whether gradients overflowed, its mover is Python, and the device learns of changes; where
+    the step leaves that to its kernels, the device moves it.
+    """
+
+    __slots__ = ("_clean_steps", "_found_inf", "_scale", "_steps", "_value", "_waiting", "scaling")
 
     def __init__(self, scaling: Scaling) -> None:
         self.scaling = scaling
-        self._initial = scaling.initial
-        self._initial_steps = 0
+        # The scale, and the clean steps since it last moved; None where only the device knows by now.
+        self._value: float | None = _rounded(scaling.initial)
+        self._steps: int | None = 0
+        # The same on the device. Never written in place: a block that is open keeps the scale it began with.
         self._scale: torch.Tensor | None = None
         self._clean_steps: torch.Tensor | None = None
         self._found_inf: torch.Tensor | None = None
@@ -31,14 +39,24 @@ class LossScaler:
     def scale_on(self, device: torch.device) -> torch.Tensor:
         """The scale: float32, shape [], on `device`; made on the first device that asks."""
         if self._scale is None:
-            self._scale = torch.full((), self._initial, dtype=torch.float32, device=device)
-            self._clean_steps = torch.full((), self._initial_steps, dtype=torch.int32, device=device)
+            self._scale = torch.full((), self.value, dtype=torch.float32, device=device)
         return self._scale.to(device, non_blocking=True)
 
     @property
     def value(self) -> float:
-        """The scale as a number; waits for the device."""
-        return self._initial if self._scale is None else float(self._scale.item())
+        """The scale as a number; may wait for the device."""
+        if self._value is None:
+            assert self._scale is not None
+            self._value = float(self._scale.item())
+        return self._value
+
+    @property
+    def clean_steps(self) -> int:
+        """The steps without overflow since the scale last moved; may wait for the device."""
+        if self._steps is None:
+            assert self._clean_steps is not None
+            self._steps = int(self._clean_steps.item())
+        return self._steps
 
     def is_at_floor(self) -> bool:
         """Whether the scale is dynamic, and as low as it may get; waits for the device."""
@@ -69,21 +87,51 @@ class LossScaler:
         """Whether a step of `stepper` decides about the scale."""
         return stepper in self._waiting
 
-    def decide(self) -> None:
-        """Move the scale: down after an overflow, up after enough steps without."""
-        found_inf, self._found_inf = self._found_inf, None
-        self._waiting.clear()
-        if not self.scaling.dynamic or self._scale is None or self._clean_steps is None or found_inf is None:
+    def decide(self, overflowed: bool) -> None:
+        """Move the scale: down if gradients `overflowed`, up after enough steps without."""
+        if not self._has_news():
             return
+        value, steps = self.value, self.clean_steps
+        if overflowed:
+            value, steps = value * BACKOFF_FACTOR, 0
+        else:
+            steps += 1
+            if steps == GROWTH_INTERVAL:
+                value, steps = value * GROWTH_FACTOR, 0
+        self._move(value, steps)
+
+    def decide_on_device(self) -> None:
+        """As `decide`, where only the device knows what was noted; waits for nothing."""
+        found_inf = self._found_inf
+        if not self._has_news() or self._scale is None or found_inf is None:
+            return
+        if self._clean_steps is None or self._steps is not None:
+            self._clean_steps = torch.full((), self.clean_steps, dtype=torch.int32, device=self._scale.device)
+        self._scale = self._scale.clone()
         torch._amp_update_scale_(
             self._scale, self._clean_steps, found_inf, GROWTH_FACTOR, BACKOFF_FACTOR, GROWTH_INTERVAL
         )
         self._scale.clamp_(self.scaling.lowest, self.scaling.highest)
+        self._value = self._steps = None
+
+    def _has_news(self) -> bool:
+        """Whether there is something to decide upon; clears what was noted."""
+        found_inf, self._found_inf = self._found_inf, None
+        self._waiting.clear()
+        return self.scaling.dynamic and found_inf is not None
+
+    def _move(self, value: float, steps: int) -> None:
+        moved = _rounded(min(self.scaling.highest, max(self.scaling.lowest, value)))
+        # As torch has it: a scale does not grow to infinity.
+        if moved != self._value and math.isfinite(moved):
+            self._value = moved
+            if self._scale is not None:
+                self._scale = torch.full((), moved, dtype=torch.float32, device=self._scale.device)
+        self._steps = steps
 
     def state_dict(self) -> dict[str, Any]:
         """What apex wrote into checkpoints: `loss_scale` and `unskipped`, the clean steps since it last moved."""
-        steps = self._initial_steps if self._clean_steps is None else int(self._clean_steps.item())
-        return {"loss_scale": self.value, "unskipped": steps}
+        return {"loss_scale": self.value, "unskipped": self.clean_steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Go on from `state`; False if it cannot be gone on from.
@@ -96,7 +144,12 @@ class LossScaler:
         loss_scale = float(state["loss_scale"])
         if loss_scale == 1.0:
             return False
-        self._initial = min(self.scaling.highest, max(self.scaling.lowest, loss_scale))
-        self._initial_steps = int(state["unskipped"])
+        self._value = _rounded(min(self.scaling.highest, max(self.scaling.lowest, loss_scale)))
+        self._steps = int(state["unskipped"])
         self._scale = self._clean_steps = None
         return True
+
+
+def _rounded(value: float) -> float:
+    """As float32 has it."""
+    return ctypes.c_float(value).value

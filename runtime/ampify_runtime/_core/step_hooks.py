@@ -43,10 +43,12 @@ def hook_steps(optimizer: Optimizer, enrolment: Enrolment) -> None:
 class _Before:
     """Before the step: put casts off, decide about the scale, and empty the step if gradients overflowed."""
 
-    __slots__ = ("enrolment",)
+    __slots__ = ("enrolment", "is_plain")
 
     def __init__(self, enrolment: Enrolment) -> None:
         self.enrolment = enrolment
+        # Whether gradients are as they come from the backward, and the model's own weights are stepped.
+        self.is_plain = not enrolment.policy.scales and enrolment.masters is None
 
     def __call__(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         exits = open_region(self.enrolment, self.enrolment, sys._getframe(1))
@@ -54,9 +56,12 @@ class _Before:
         if exits is None:
             return None
         exits.enter_context(ambient.paused())
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is None and self.is_plain:
+            _warn_if_empty(optimizer, self.enrolment)
+            return None
         step = _Step(optimizer, self.enrolment, exits)
         step.prepare()
-        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if closure is not None:
             return _with_closure(args, kwargs, step.around(closure))
         if not step.is_to_be_skipped():
@@ -148,14 +153,16 @@ class _Step:
             warn_if_edited(self.enrolment)
         found_inf, scalers = _settle(self.optimizer, self.enrolment)
         self._lend(masters if borrowing else None)
-        if found_inf is None:
-            _warn_if_empty(self.optimizer, self.enrolment)
+        if found_inf is None or _skips_by_itself(self.optimizer):
+            for scaler in scalers:
+                scaler.decide_on_device()
+            if found_inf is None:
+                _warn_if_empty(self.optimizer, self.enrolment)
+            else:
+                # Fused: the kernel itself looks, and nobody waits for the device.
+                self._tell_kernel(found_inf)
             return False
-        if _skips_by_itself(self.optimizer):
-            # Fused: the kernel itself looks, and nobody waits for the device.
-            self._tell_kernel(found_inf)
-            return False
-        overflowed = bool(found_inf.item())
+        overflowed = _read_and_decide(found_inf, scalers)
         _count(self.enrolment, overflowed, scalers)
         return overflowed
 
@@ -195,8 +202,23 @@ def _with_closure(args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callab
     return (args[0], closure, *args[2:]), kwargs
 
 
+def _read_and_decide(found_inf: torch.Tensor, scalers: list[LossScaler]) -> bool:
+    """Read whether gradients overflowed, and have scales decided with what was noted for each: one wait for all."""
+    flags = [found_inf if scaler.pending is None else scaler.pending for scaler in scalers]
+    if all(flag is found_inf for flag in flags):
+        overflowed = bool(found_inf.item())
+        answers = [overflowed] * len(flags)
+    else:
+        there = found_inf.device
+        read = torch.stack([found_inf, *(flag.to(there, non_blocking=True) for flag in flags)]).tolist()
+        overflowed, *answers = map(bool, read)
+    for scaler, answer in zip(scalers, answers, strict=True):
+        scaler.decide(answer)
+    return overflowed
+
+
 def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | None, list[LossScaler]]:
-    """Unscale what is still scaled, and have scales decided; whether gradients overflowed, and whose scales."""
+    """Unscale what is still scaled; whether gradients overflowed, and whose scales are to be decided upon."""
     concerned = [scaler for scaler in all_scalers() if scaler.awaits(enrolment)]
     if enrolment.scaled_by is not None:
         unscale(sharing_parameters_with(optimizer))
@@ -215,8 +237,6 @@ def _settle(optimizer: Optimizer, enrolment: Enrolment) -> tuple[torch.Tensor | 
     if found_inf is not None and not enrolment.has_scaled_backward:
         _warn_of_unscaled_backward(enrolment)
     enrolment.has_scaled_backward = False
-    for scaler in concerned:
-        scaler.decide()
     return found_inf, concerned
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +60,7 @@ class _Watch(ForwardHook):
             # torch makes an object of the node each time it is asked for.
             node = tensor.grad_fn
             if node is not None:
-                # On the node: a hook on the tensor costs ten times as much.
+                # On the node: a hook on the tensor costs more.
                 node.register_prehook(notice)
 
 
@@ -103,15 +102,9 @@ def stop_watching(model: nn.Module) -> None:
         handle.remove()
 
 
-@contextmanager
-def scaled_backward() -> Iterator[None]:
-    """Backwards of this thread are scaled in here."""
-    here = threading.get_ident()
-    _state.in_blocks.add(here)
-    try:
-        yield
-    finally:
-        _state.in_blocks.discard(here)
+def backwards_are_scaled(scaled: bool) -> None:
+    """Whether backwards of this thread are scaled from now on."""
+    (_state.in_blocks.add if scaled else _state.in_blocks.discard)(threading.get_ident())
 
 
 def forget_zeroed() -> None:

@@ -19,8 +19,7 @@ Enrolled = tuple[Optimizer, Enrolment]
 
 def of_this_thread() -> list[Enrolled]:
     """The optimizers that this thread trains with."""
-    here = threading.get_ident()
-    return [(optimizer, enrolment) for optimizer, enrolment in enrolled() if enrolment.thread == here]
+    return enrolled(threading.get_ident())
 
 
 def sharing_parameters_with(optimizer: Optimizer) -> list[Enrolled]:

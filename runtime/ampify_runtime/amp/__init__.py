@@ -17,7 +17,7 @@ from .._core.initialize import initialize as _initialize
 from .._core.notices import AmpWarning
 from .._core.policy import Request
 from .._core.regions import leave_dead_regions
-from .._core.scaled_loss import scaled_loss
+from .._core.scaled_loss import ScaledLoss
 from .._core.unscaling import read_master_params
 from ._amp_state import _amp_state
 from .older import (
@@ -129,7 +129,7 @@ def scale_loss(
     in the step instead of here. `model` is not used. Blocks inside of a block share its scale and its end.
     """
     optimizers = process_casts.known_optimizers(optimizers)
-    return scaled_loss(loss, optimizers, loss_id, delay_unscale, delay_overflow_check)
+    return ScaledLoss(loss, optimizers, loss_id, delay_unscale, delay_overflow_check)
 
 
 def master_params(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:

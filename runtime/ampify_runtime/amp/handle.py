@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from .._core import ambient, process_casts
 from .._core.enrolment import enrolment_of, require_optimizer
-from .._core.scaled_loss import scaled_loss
+from .._core.scaled_loss import ScaledLoss
 from .opt import OptimWrapper
 
 __all__ = ["AmpHandle", "NoOpHandle"]
@@ -41,7 +41,7 @@ class AmpHandle:
         """As `amp.scale_loss`; an optimizer not seen before joins."""
         if enrolment_of(require_optimizer(optimizer, "scale_loss")) is None:
             process_casts.join_optimizers([optimizer])
-        return scaled_loss(loss, optimizer, 0, False, False)
+        return ScaledLoss(loss, optimizer, 0, False, False)
 
     @contextmanager
     def _disable_casts(self) -> Iterator[None]:

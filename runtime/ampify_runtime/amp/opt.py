@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from .._core.scaled_loss import scaled_loss
+from .._core.scaled_loss import ScaledLoss
 
 
 class OptimWrapper:
@@ -33,7 +33,7 @@ class OptimWrapper:
                 f"scale_loss: more than num_loss={len(self._losses)} losses since the last step; tell "
                 "handle.wrap_optimizer(optimizer, num_loss) how many there are, and step after them"
             )
-        with scaled_loss(loss, self._optimizer, self._losses[self._scaled], False, False) as scaled:
+        with ScaledLoss(loss, self._optimizer, self._losses[self._scaled], False, False) as scaled:
             yield scaled
         self._scaled += 1
 
