@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT, Declaration
 from ampify.dependencies.nearest import Nearest
-from ampify.dependencies.pins import PYTHON_FLOOR, TORCH_FLOOR, python_too_old, torch_too_old
+from ampify.dependencies.pins import NATIVE_TORCH_FLOOR, PYTHON_FLOOR, TORCH_FLOOR, python_too_old, torch_too_old
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Fix
 from ampify.model.finding import Finding, Related
@@ -26,6 +26,19 @@ def declaration_findings(nearest: Nearest, *, vendored: bool) -> tuple[Finding, 
         findings += [finding for declared in nearest.declared for finding in _requirement(declared.declaration)]
         findings += _nowhere(nearest.without)
     return tuple(findings)
+
+
+def native_findings(nearest: Nearest) -> tuple[Finding, ...]:
+    """Findings on the files that declare a torch without what code in torch's own mixed precision needs of it."""
+    return tuple(finding for declared in nearest.declared for finding in _native_versions(declared.declaration))
+
+
+def _native_versions(declaration: Declaration) -> Iterator[Finding]:
+    for torch in declaration.torch:
+        if torch_too_old(torch, NATIVE_TORCH_FLOOR):
+            message = f"`{torch.text}` allows no torch of {NATIVE_TORCH_FLOOR} or later, which has torch.amp.GradScaler"
+            hint = f"raise it to torch>={NATIVE_TORCH_FLOOR} and see that the rest of the code runs there"
+            yield Finding(*TORCH_TOO_OLD, line_anchor(declaration.path, torch.line), message, hint)
 
 
 def _requirement(declaration: Declaration) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Which declared versions are too old to run the runtime: torch below 2.4, Python below 3.10."""
+"""Which declared versions are too old for what migrated code needs: the runtime, or names of torch itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from packaging.version import InvalidVersion, Version
 from ampify.dependencies.declaration import Constraint
 
 TORCH_FLOOR = Version("2.4")
+# The first with `torch.amp.GradScaler`.
+NATIVE_TORCH_FLOOR = Version("2.3")
 PYTHON_FLOOR = Version("3.10")
 
 # A range is not enumerable, so it is probed: with each release there may be, and with each version that it names.
@@ -15,9 +17,9 @@ _TORCH = tuple(Version(f"{major}.{minor}.{patch}") for major in (2, 3) for minor
 _PYTHON = tuple(Version(f"3.{minor}.{patch}") for minor in range(10, 40) for patch in (0, 1, 5, 10, 15, 20))
 
 
-def torch_too_old(constraint: Constraint) -> bool:
-    """Whether no torch of 2.4 or later is allowed."""
-    return _excludes(constraint, TORCH_FLOOR, _TORCH)
+def torch_too_old(constraint: Constraint, floor: Version = TORCH_FLOOR) -> bool:
+    """Whether no torch of `floor` or later is allowed."""
+    return _excludes(constraint, floor, _TORCH)
 
 
 def python_too_old(constraint: Constraint) -> bool:

@@ -52,13 +52,19 @@ class TorchAmp:
         return NativeAmp(tuple(sorted(unique.values(), key=lambda d: (d.anchor, d.kind))))
 
     def beside_autocast(self, event: Event) -> bool:
-        """Whether an autocast is entered in the loop of a backward, or in its function if it has none."""
-        body = self.flow.scope(event.frame).body
-        around = [block[i] for block, i in path_to(body, event.stack[-1][1])]
+        """Whether an autocast is entered in the loop of a backward, or in its function if it has none; a loop in a
+        function that called it is the backward's, too."""
+        frames = [event.stack[-1], *((fr, at) for fr, at in event.stack[:-1] if fr in {fr for fr, _ in event.loops})]
+        return any(self.casts_in(frame, at) for frame, at in frames)
+
+    def casts_in(self, frame: Frame, at: f.Span) -> bool:
+        """Whether a function enters an autocast in the loop that it is in at a place, or anywhere if it is in none."""
+        body = self.flow.scope(frame).body
+        around = [block[i] for block, i in path_to(body, at)]
         rounds = [s for s in around if isinstance(s, f.For | f.While)]
         inner = statements(rounds[-1].body if rounds else body)
         contexts = (context for s in inner if isinstance(s, f.With) for context, _ in s.items)
-        return any(is_autocast(v) for context in contexts for v in self.flow.evaluate(context, event.frame))
+        return any(is_autocast(v) for context in contexts for v in self.flow.evaluate(context, frame))
 
     # In what order
 

@@ -13,10 +13,11 @@ from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_re
 from ampify.pipeline.reading import Reading, read_files, read_text
 from ampify.pipeline.repairing import repair_sources
 from ampify.pipeline.settling import settle
-from ampify.pipeline.surroundings import surround
+from ampify.pipeline.surroundings import surround, surround_native
 from ampify.plan.silence import asks_to_be_skipped, read_comments
 
 STDIN = "<stdin>"
+SCALER = "GradScaler("
 
 
 def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Report:
@@ -28,12 +29,16 @@ def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Rep
     """
     reading = read_files(paths, settings.exclude)
     report = _migrate(reading, settings, prove=prove)
-    changed = [o for o in report.outcomes if o.before and o.after is not None and settings.runtime_module in o.after]
+    needed = SCALER if settings.target == "native" else settings.runtime_module
+    changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
     if not changed:
         return report
     bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
     migrated = [(reading.seen[o.path], o.before) for o in changed if o.before]
-    around = surround(migrated, bounds, settings, off_apex=_off_apex(report))
+    if settings.target == "native":
+        around = surround_native(migrated, bounds, settings)
+    else:
+        around = surround(migrated, bounds, settings, off_apex=_off_apex(report))
     findings = sorted((*report.findings, *around.findings), key=lambda finding: (finding.anchor, finding.code))
     return replace(report, outcomes=(*report.outcomes, *around.outcomes), findings=tuple(findings))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ampify.config import import_folder
 from ampify.dependencies.apex_lines import apex_findings
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
-from ampify.dependencies.findings import declaration_findings
+from ampify.dependencies.findings import declaration_findings, native_findings
 from ampify.dependencies.nearest import Declared, nearest_declarations, read_declaration
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit
@@ -59,6 +59,14 @@ def surround(
             outcomes.append(_declare(declared, edits))
     broken = tuple(failed(o.path, o.reason) for o in outcomes if o.status == "failed")
     return Surroundings(tuple(outcomes), (*wanted, *broken))
+
+
+def surround_native(
+    migrated: Sequence[tuple[Path, SourceFile]], bounds: Sequence[Path], settings: Settings
+) -> Surroundings:
+    """What to say for the sake of files that were put into torch's own mixed precision."""
+    nearest = nearest_declarations([(path, source.path) for path, source in migrated], bounds)
+    return Surroundings(findings=tuple(f for f in native_findings(nearest) if settings.wants(f.code)))
 
 
 def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path, module: str) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The repository allows no torch of 2.4 or later.
+"""The repository allows no torch that is recent enough for the migrated code.
 
 What it does
 ------------
@@ -6,12 +6,13 @@ Reports a requirement such as `torch==1.7` or `torch<2` in the files that list t
 
 Why it matters
 --------------
-The runtime is built on `torch.amp.GradScaler`, which came with torch 2.4. With the older torch the script would stop
-at the import.
+The runtime needs torch 2.4. Code that `--target native` wrote needs `torch.amp.GradScaler`, which came with torch 2.3.
+With an older torch the script would stop.
 
 Hint
 ----
-Raise the requirement to `torch>=2.4`, and see that the rest of the code runs there before you compare losses.
+Raise the requirement to `torch>=2.4` (2.3 for `--target native`), and see that the rest of the code runs there before
+you compare losses.
 """
 
 from __future__ import annotations
