@@ -130,6 +130,7 @@ def main() -> None:
 @main.command(short_help="Migrate training scripts; the name can be left out.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
+@click.option("--allow-dirty", is_flag=True, help="Do not warn when --write changes files with uncommitted changes.")
 @click.option("--check", is_flag=True, help="Show no diff; exit with 1 if anything would change or was found.")
 @click.option("--unsafe", is_flag=True, help="Make changes, too, that a person has to review.")
 @click.option(
@@ -300,8 +301,10 @@ def _migrate_paths(paths: tuple[Path, ...], options: Options, style: Style, *, w
     # A run makes millions of small objects, nearly all of them trees: looking for cycles among them so often would
     # cost a third of its time. The process ends soon after.
     gc.set_threshold(1_000_000, 20, 20)
-    report = pipeline.run(paths, options.settings, prove=write or not style.check)
+    report = pipeline.run(paths, options.settings, prove=write or not style.check, writing=write)
     if write:
+        if not options.allow_dirty:
+            _warn_of_uncommitted(report, options)
         report = pipeline.write(report, options.settings)
     if options.format != "text":
         _write_bytes(rendered(report, options.format, _links(options.format)))
@@ -311,6 +314,12 @@ def _migrate_paths(paths: tuple[Path, ...], options: Options, style: Style, *, w
             _write_diff(outcome)
     _write_text(report, style)
     return report
+
+
+def _warn_of_uncommitted(report: Report, options: Options) -> None:
+    """Changes that are in no commit can be told from ampify's own no more, once both are in the file."""
+    for path in pipeline.uncommitted(report, options.settings):
+        click.echo(f"ampify: warning: {path} has changes that are not committed (--allow-dirty: no warning)", err=True)
 
 
 def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, write: bool) -> Report:

@@ -58,6 +58,8 @@ def test_every_key_can_be_preset(tmp_path: Path) -> None:
         jobs = 3
         exit-zero = true
         no-cache = true
+        allow-dirty = true
+        per-file-ignores = {"old/*" = ["AMP2"]}
         """,
     )
     read = options()
@@ -75,6 +77,8 @@ def test_every_key_can_be_preset(tmp_path: Path) -> None:
     assert read.format == "json"
     assert read.reports == (tmp_path / "out" / "report.json", tmp_path / "out" / "report.md")
     assert read.exit_zero
+    assert read.allow_dirty
+    assert settings.per_file_ignores == ((f"{tmp_path}/old/*", ("AMP2",)),)
 
 
 def test_flags_win_over_presets(tmp_path: Path) -> None:

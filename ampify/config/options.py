@@ -10,9 +10,12 @@ from typing import TypeAlias
 
 from ampify.model.settings import OPT_LEVELS
 
-Value: TypeAlias = str | bool | int | tuple[str, ...]
+# Pairs of a pattern of files and the codes that are not heeded there.
+PerFile: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Value: TypeAlias = str | bool | int | tuple[str, ...] | PerFile
 
 FORMATS = ("text", "json", "github", "sarif", "markdown")
+PER_FILE = "per-file-ignores"
 REPORT_ENDINGS = (".md", ".html", ".json", ".sarif")
 
 
@@ -54,6 +57,14 @@ def _names(value: object) -> tuple[str, ...] | None:
     return names if names and all(names) else None
 
 
+def _per_file(value: object) -> PerFile | None:
+    if not isinstance(value, dict):
+        return None
+    codes = [(pattern, _strings(given)) for pattern, given in value.items()]
+    read = tuple((pattern, own) for pattern, own in codes if own is not None)
+    return read if len(read) == len(codes) else None
+
+
 _FLAG = Option("true or false", lambda value: value if isinstance(value, bool) else None)
 _TEXT = Option("a string that is not empty", lambda value: value if isinstance(value, str) and value else None)
 _LIST = Option("a list of strings", _strings)
@@ -68,11 +79,13 @@ OPTIONS: Mapping[str, Option] = {
     "select": _LIST,
     "ignore": _LIST,
     "exclude": _LIST,
+    PER_FILE: Option('a table of patterns with lists of codes, such as {"tests/*" = ["AMP2"]}', _per_file),
     "format": _choice(*FORMATS),
     "report": Option("a file name, or a list of them", _names),
     "jobs": Option("a whole number of at least 1", _count),
     "exit-zero": _FLAG,
     "no-cache": _FLAG,
+    "allow-dirty": _FLAG,
 }
 # Flags that say what this one run is to do; a file that preset them would surprise.
 RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics", "verify")

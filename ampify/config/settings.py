@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from keyword import iskeyword
 from pathlib import Path
 from typing import cast
 
-from ampify.config.options import InvalidOption, Value, read_value, report_path
+from ampify.config.options import PER_FILE, InvalidOption, PerFile, Value, read_value, report_path
 from ampify.config.table import folders_upward, load_table
 from ampify.model.settings import Settings, Target
 
@@ -22,6 +23,7 @@ class Options:
     format: str = "text"
     reports: tuple[Path, ...] = ()
     exit_zero: bool = False
+    allow_dirty: bool = False
 
 
 def read_options(
@@ -35,7 +37,10 @@ def read_options(
     values = load_table(config, paths) | flags
     codes = tuple(known_codes)
     for key in ("select", "ignore"):
-        _require_codes(_texts(values, key), codes, key)
+        _require_codes(_texts(values, key), codes, f"--{key}")
+    per_file = cast("PerFile", values.get(PER_FILE, ()))
+    for pattern, ignored in per_file:
+        _require_codes(ignored, codes, f'{PER_FILE} "{pattern}"')
     vendor = cast("str | None", values.get("vendor"))
     root = Path.cwd()
     folder = None if vendor is None else _inside(root, vendor)
@@ -50,6 +55,7 @@ def read_options(
         select=_texts(values, "select"),
         ignore=_texts(values, "ignore"),
         exclude=_texts(values, "exclude"),
+        per_file_ignores=per_file,
         jobs=int(cast("int", values.get("jobs", os.cpu_count() or 1))),
         cache=not values.get("no-cache", False),
     )
@@ -58,6 +64,7 @@ def read_options(
         format=str(values.get("format", "text")),
         reports=tuple(report_path(name) for name in _texts(values, "report")),
         exit_zero=bool(values.get("exit-zero", False)),
+        allow_dirty=bool(values.get("allow-dirty", False)),
     )
 
 
@@ -70,11 +77,13 @@ def _texts(values: Mapping[str, Value], key: str) -> tuple[str, ...]:
     return cast("tuple[str, ...]", values.get(key, ()))
 
 
-def _require_codes(prefixes: Iterable[str], known: tuple[str, ...], option: str) -> None:
+def _require_codes(prefixes: Iterable[str], known: tuple[str, ...], where: str) -> None:
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in known):
-            remedy = "codes look like AMP201, and `ampify rules` lists them"
-            raise InvalidOption(f"--{option} {prefix}: no rule has a code that starts so; {remedy}")
+            close = get_close_matches(prefix.upper(), known, n=1)
+            nearest = f"did you mean {close[0]}? " if close else ""
+            remedy = f"{nearest}codes look like AMP201, and `ampify rules` lists them"
+            raise InvalidOption(f"{where} {prefix}: no rule has a code that starts so; {remedy}")
 
 
 def _inside(root: Path, vendor: str) -> str:

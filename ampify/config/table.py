@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from glob import escape
 from os.path import commonpath, realpath
 from pathlib import Path
+from typing import cast
 
-from ampify.config.options import InvalidOption, Value, read_value, require_known
+from ampify.config.options import PER_FILE, InvalidOption, PerFile, Value, read_value, require_known
 from ampify.config.toml import Table, parse_toml, table_at
 
 # Values that are paths: in a file they are relative to that file.
@@ -69,10 +71,21 @@ def _presets(table: Mapping[str, object], path: Path) -> dict[str, Value]:
         require_known(key, str(path))
         value = read_value(key, given, f"{path}: `{key}`")
         presets[key] = _beside(path, value) if key in _PATHS else value
+    if PER_FILE in presets:
+        presets[PER_FILE] = tuple(_patterns(path.absolute().parent, cast("PerFile", presets[PER_FILE])))
     return presets
 
 
+def _patterns(folder: Path, given: PerFile) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The patterns for absolute paths: one without a folder is for any file of that name, others start at `folder`."""
+    top = escape(folder.as_posix().rstrip("/"))
+    for pattern, codes in given:
+        own = pattern.removeprefix("!")
+        place = f"*/{own}" if "/" not in own else f"{top}/{own.removeprefix('./')}"
+        yield pattern.removesuffix(own) + (own if own.startswith("/") else place), codes
+
+
 def _beside(file: Path, value: Value) -> Value:
-    names = value if isinstance(value, tuple) else (str(value),)
+    names = cast("tuple[str, ...]", value) if isinstance(value, tuple) else (str(value),)
     paths = tuple(str(file.parent / name) for name in names)
     return paths if isinstance(value, tuple) else paths[0]

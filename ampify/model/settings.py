@@ -1,8 +1,13 @@
 """What the user asked for: the options of one run, as the pipeline sees them."""
 
+# `os.path` where `pathlib` has no equal: a path made absolute without asking the disk.
+# ruff: noqa: PTH100, PTH118
+
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 
@@ -16,7 +21,8 @@ class Settings:
 
     `vendor` is the folder the runtime is copied to, as a path relative to `root`; None adds a requirement instead.
     `import_root` is the folder, likewise, that the migrated scripts import from. `opt_level` is written into the
-    generated `amp.initialize` call.
+    generated `amp.initialize` call. `per_file_ignores` are pairs of a pattern for absolute paths (one that begins with
+    `!` is for all others) and of the codes, or their beginnings, that are not heeded there.
     """
 
     root: str = "."
@@ -30,6 +36,7 @@ class Settings:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     jobs: int = 1
     cache: bool = True
 
@@ -41,8 +48,25 @@ class Settings:
         folder = PurePosixPath(self.vendor).relative_to(self.import_root)
         return ".".join([*folder.parts, "ampify_runtime"])
 
-    def wants(self, code: str) -> bool:
-        """Whether findings of `code` are selected; `select` and `ignore` hold prefixes, the longer one wins."""
+    def wants(self, code: str, path: str = "") -> bool:
+        """Whether findings of `code` (in the file at `path`, if one is named) are heeded.
+
+        `select` and `ignore` hold beginnings of codes, of which the longer one wins.
+        """
+        if path and self.per_file_ignores and self._ignores_in(path, code):
+            return False
         chosen = max((len(p) for p in self.select if code.startswith(p)), default=-1 if self.select else 0)
         dropped = max((len(p) for p in self.ignore if code.startswith(p)), default=-1)
         return chosen > dropped
+
+    def _ignores_in(self, path: str, code: str) -> bool:
+        absolute = os.path.abspath(os.path.join(self.root, path))
+        return any(
+            code.startswith(codes) and _fits(absolute, pattern.removeprefix("!")) != pattern.startswith("!")
+            for pattern, codes in self.per_file_ignores
+        )
+
+
+def _fits(path: str, pattern: str) -> bool:
+    # `*` of fnmatch takes `/` as well; a `**/` may also stand for no folder at all.
+    return any(fnmatchcase(path, form) for form in (pattern, pattern.replace("/**/", "/")))

@@ -2,6 +2,6 @@
 
 from ampify.pipeline.problems import PROBLEMS, describe
 from ampify.pipeline.running import run, run_text
-from ampify.pipeline.writing import undo, write
+from ampify.pipeline.writing import uncommitted, undo, write
 
-__all__ = ["PROBLEMS", "describe", "run", "run_text", "undo", "write"]
+__all__ = ["PROBLEMS", "describe", "run", "run_text", "uncommitted", "undo", "write"]

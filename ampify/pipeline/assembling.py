@@ -14,7 +14,9 @@ from ampify.model.source import SourceFile
 
 def unreadable_findings(findings: Iterable[Finding], settings: Settings) -> tuple[Finding, ...]:
     """Findings on files that nothing can be said of: a person has to look, so each refuses."""
-    return tuple(replace(finding, refuses=True) for finding in findings if settings.wants(finding.code))
+    return tuple(
+        replace(finding, refuses=True) for finding in findings if settings.wants(finding.code, finding.anchor.path)
+    )
 
 
 def file_outcomes(

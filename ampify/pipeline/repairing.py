@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Fix
@@ -11,6 +13,7 @@ from ampify.model.finding import Finding
 from ampify.model.plan import Outcome
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
+from ampify.pipeline.locking import locks_of
 from ampify.plan.silence import asks_to_be_skipped
 from ampify.source import Repaired, repaired
 
@@ -46,10 +49,12 @@ class Repairs:
             yield replace(outcome, status="changed", before=before, after=after)
 
 
-def repair_sources(sources: Mapping[str, SourceFile], settings: Settings) -> Repairs:
-    """What can be repaired among `sources`, if the user wants it."""
-    if not settings.wants(ASYNC_KEYWORD[0]):
-        return Repairs({}, {})
-    found = {path: repaired(s) for path, s in sources.items() if not asks_to_be_skipped(s.raw)}
-    after = {path: repair for path, repair in found.items() if repair is not None}
+def repair_sources(
+    sources: Mapping[str, SourceFile], settings: Settings, targets: Mapping[str, Path] = MappingProxyType({})
+) -> Repairs:
+    """What can be repaired among `sources`, if the user wants it and, of `targets`, the file may be written."""
+    wanted = {path: s for path, s in sources.items() if settings.wants(ASYNC_KEYWORD[0], path)}
+    found = {path: repaired(s) for path, s in wanted.items() if not asks_to_be_skipped(s.raw)}
+    locks = locks_of({path: targets[path] for path, repair in found.items() if repair and path in targets})
+    after = {path: repair for path, repair in found.items() if repair is not None and path not in locks}
     return Repairs({path: sources[path] for path in after}, after)

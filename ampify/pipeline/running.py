@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from ampify.index import build_project
 from ampify.model.plan import Report
@@ -20,15 +21,16 @@ STDIN = "<stdin>"
 SCALER = "GradScaler("
 
 
-def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Report:
+def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True, writing: bool = False) -> Report:
     """What a run over `paths` finds and would write; writes nothing.
 
     `prove` asks that a second run over the result would change nothing: needed where the result is shown or written.
+    `writing` tells that it is to be written: then what may not be is left out, with all that belongs to it.
 
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
-    report = _migrate(reading, settings, prove=prove)
+    report = _migrate(reading, settings, prove=prove, targets=reading.seen if writing else {})
     needed = SCALER if settings.target == "native" else settings.runtime_module
     changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
     if not changed:
@@ -38,7 +40,7 @@ def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True) -> Rep
     if settings.target == "native":
         around = surround_native(migrated, bounds, settings)
     else:
-        around = surround(migrated, bounds, settings, off_apex=_off_apex(report))
+        around = surround(migrated, bounds, settings, off_apex=_off_apex(report), writing=writing)
     findings = sorted((*report.findings, *around.findings), key=lambda finding: (finding.anchor, finding.code))
     return replace(report, outcomes=(*report.outcomes, *around.outcomes), findings=tuple(findings))
 
@@ -56,11 +58,13 @@ def run_text(raw: bytes, settings: Settings) -> Report:
     return _migrate(read_text(raw, STDIN), settings)
 
 
-def _migrate(reading: Reading, settings: Settings, *, prove: bool = True) -> Report:
-    repairs = repair_sources(reading.sources, settings)
+def _migrate(
+    reading: Reading, settings: Settings, *, prove: bool = True, targets: Mapping[str, Path] = MappingProxyType({})
+) -> Report:
+    repairs = repair_sources(reading.sources, settings, targets)
     sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
     project = build_project(tuple(sources.values()), settings, crowded=reading.crowded)
-    settled = settle(project, sources, settings, prove=prove)
+    settled = settle(project, sources, settings, prove=prove, targets=targets)
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
     unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
 from ampify.index import build_project
 from ampify.model.anchor import line_anchor
@@ -13,6 +15,7 @@ from ampify.model.plan import Plan
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
+from ampify.pipeline.locking import locked_groups
 from ampify.pipeline.rewriting import renewed, rewrite_files
 from ampify.plan import make_plan
 from ampify.rules import run_rules
@@ -31,16 +34,29 @@ class Settled:
     texts: Mapping[str, str]
 
 
-def settle(project: Project, sources: Mapping[str, SourceFile], settings: Settings, *, prove: bool = True) -> Settled:
+def settle(
+    project: Project,
+    sources: Mapping[str, SourceFile],
+    settings: Settings,
+    *,
+    prove: bool = True,
+    targets: Mapping[str, Path] = MappingProxyType({}),
+) -> Settled:
     """The largest plan whose every edit can be made and whose result a second run would leave alone.
 
-    Without `prove` that second run is left out: for a result that nobody will see.
+    Without `prove` that second run is left out: for a result that nobody will see. `targets` are the real paths of
+    files that are to be written: what may not be, is left out with all that belongs to it.
     """
     findings = run_rules(project, settings)
     put_back: tuple[Finding, ...] = ()
     left: Counter[str] = Counter()
     while True:
         plan = make_plan(project, findings, settings, put_back)
+        locked = locked_groups(plan, targets)
+        if locked:
+            left += _group_counts(plan, {refusal.loop for refusal in locked})
+            put_back += locked
+            continue
         texts, failures = _rewrite(project, plan, sources, settings)
         if prove and not failures:
             failures = _unstable(project, plan, texts, sources, settings, left)

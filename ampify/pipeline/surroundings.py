@@ -17,6 +17,7 @@ from ampify.model.finding import Finding
 from ampify.model.plan import Outcome
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
+from ampify.pipeline.locking import locks_of
 from ampify.pipeline.rewriting import renewed, rewrite_file
 from ampify.pipeline.settling import failed
 from ampify.vendor import runtime_files, vendor_outcomes
@@ -33,11 +34,16 @@ class Surroundings:
 
 
 def surround(
-    migrated: Sequence[tuple[Path, SourceFile]], bounds: Sequence[Path], settings: Settings, *, off_apex: bool = False
+    migrated: Sequence[tuple[Path, SourceFile]],
+    bounds: Sequence[Path],
+    settings: Settings,
+    *,
+    off_apex: bool = False,
+    writing: bool = False,
 ) -> Surroundings:
     """What to change and to say for the sake of the `migrated` files, each with its real path.
 
-    `off_apex` tells that apex was imported before and is nowhere now.
+    `off_apex` tells that apex was imported before and is nowhere now; `writing`, that the changes are to be written.
 
     Raises VendorConflict if the copy of the runtime that the settings ask for cannot be made.
     """
@@ -51,7 +57,10 @@ def surround(
         outcomes += vendor_outcomes(Path(settings.root), settings.vendor, runtime_files())
         findings += _out_of_reach(migrated, Path(settings.root, settings.import_root), settings.runtime_module)
     taken = {source.path for _, source in migrated}
-    wanted = [_by_hand(f) if f.fix and f.anchor.path in taken else f for f in findings if settings.wants(f.code)]
+    if writing:
+        taken |= locks_of({d.source.path: Path(settings.root, d.source.path) for d in nearest.declared}).keys()
+    heard = [finding for finding in findings if settings.wants(finding.code, finding.anchor.path)]
+    wanted = [_by_hand(f) if f.fix and f.anchor.path in taken else f for f in heard]
     for declared in nearest.declared:
         path = declared.source.path
         edits = tuple(edit for f in wanted if f.fix and f.anchor.path == path for edit in f.fix.edits)
@@ -80,7 +89,7 @@ def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path
 
 
 def _by_hand(finding: Finding) -> Finding:
-    """The finding without its fix, for a file that is migrated itself: the two changes were planned apart."""
+    """The finding without its fix, for a file that is locked, or is migrated itself: the two were planned apart."""
     return replace(finding, fix=None, hint=f"add `{RUNTIME_REQUIREMENT}` there by hand")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ampify.model.plan import Outcome, Report
 from ampify.model.settings import Settings
 from ampify.write import Change, NothingToUndo, Undone, commit
+from ampify.write import uncommitted as uncommitted_files
 from ampify.write import undo as undo_last
 
 JOURNAL = ".ampify"
@@ -23,6 +24,13 @@ def write(report: Report, settings: Settings) -> Report:
         return report
     commit(_journal_root(changes, root), changes)
     return replace(report, wrote=True)
+
+
+def uncommitted(report: Report, settings: Settings) -> tuple[str, ...]:
+    """Those of the files that the report changes of which git has no copy as they are now, by the names to show."""
+    root = Path(settings.root).resolve()
+    paths = {root / o.path: o.path for o in report.outcomes if o.status == "changed" and o.new_bytes is None}
+    return tuple(paths[path] for path in uncommitted_files(paths))
 
 
 def undo(folder: Path) -> Undone:

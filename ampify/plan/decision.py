@@ -65,7 +65,7 @@ def make_plan(
     for finding in found:
         _hear(finding, decision, comments, settings)
     for remark in comments.unused(found):
-        if settings.wants(remark.code):
+        if settings.wants(remark.code, remark.anchor.path):
             decision.heard.append(remark)
     _block_skipped(project, decision, comments, settings)
     accepted = _accept(project.loops, decision)
@@ -75,7 +75,7 @@ def make_plan(
 
 def _hear(finding: Finding, decision: _Decision, comments: Comments, settings: Settings) -> None:
     """Takes one finding in. What is silenced still forbids what it forbade, and a fix without it is not whole."""
-    if comments.silenced(finding) or not settings.wants(finding.code):
+    if comments.silenced(finding) or not settings.wants(finding.code, finding.anchor.path):
         decision.unheard.append(finding)
         if finding.refuses or finding.fix:
             decision.block(group_of(finding), finding.code)
@@ -101,7 +101,7 @@ def _block_skipped(project: Project, decision: _Decision, comments: Comments, se
         if len(outside) == len(places) and decision.blocked.get(loop.id) != code:
             continue
         decision.block(loop.id, code)
-        if outside and settings.wants(code):
+        if outside and settings.wants(code, outside[0].path):
             message = "part of this training loop is in a file that asks to be skipped, so none of it is migrated"
             hint = "take `# ampify: skip-file` out of that file, or put it in this one too"
             decision.heard.append(Finding(*SKIPPED_PART, outside[0], message, hint, refuses=True, loop=loop.id))

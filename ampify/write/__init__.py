@@ -11,7 +11,9 @@ from ampify.write.failure import (
     UnfinishedCommit,
     WriteError,
 )
+from ampify.write.lock import Lock, lock_on
 from ampify.write.report import put_report, require_place
+from ampify.write.uncommitted import uncommitted
 from ampify.write.undo import Undone, undo
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Committed",
     "DiskFull",
     "JournalDamaged",
+    "Lock",
     "NotWritable",
     "NothingToUndo",
     "OutsideRoot",
@@ -27,7 +30,9 @@ __all__ = [
     "UnfinishedCommit",
     "WriteError",
     "commit",
+    "lock_on",
     "put_report",
     "require_place",
+    "uncommitted",
     "undo",
 ]

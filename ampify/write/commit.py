@@ -14,9 +14,8 @@ from pathlib import Path
 from ampify.write.atomic import move_over, write_beside
 from ampify.write.failure import NotWritable, OutsideRoot, StaleFile, UnfinishedCommit, WriteError, write_error
 from ampify.write.journal import Entry, Journal, begin, digest, discard, finish, flight_folder, record
+from ampify.write.lock import lock_on
 from ampify.write.undo import put_back
-
-_ANY_WRITE_PERMISSION = 0o222
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _step(root: Path, change: Change, mark: str) -> _Step:
     if not target.is_relative_to(root):
         raise OutsideRoot(change.path, f"lies outside {root}", "run ampify from a folder that holds all the files")
     _refuse_stale(change, target)
-    _refuse_read_only(change, target)
+    _refuse_locked(change, target)
     before = None if change.before is None else digest(change.before)
     path = target.relative_to(root).as_posix()
     return _Step(change, target, Entry(path, before, digest(change.after), f"copy-{mark}", f".ampify-{mark}"))
@@ -109,14 +108,10 @@ def _refuse_stale(change: Change, target: Path) -> None:
         raise StaleFile(change.path, "has changed since it was read", hint)
 
 
-def _refuse_read_only(change: Change, target: Path) -> None:
-    folder = next(place for place in target.parents if os.path.exists(place))
-    if not os.access(folder, os.W_OK):
-        raise NotWritable(change.path, f"its folder {folder} is read-only", "give yourself write permission")
-    # The superuser may write anything, and renaming over a read-only file works for all: but somebody locked it.
-    locked = change.before is not None and not target.stat().st_mode & _ANY_WRITE_PERMISSION
-    if locked or (change.before is not None and not os.access(target, os.W_OK)):
-        raise NotWritable(change.path, "is read-only", "give yourself write permission")
+def _refuse_locked(change: Change, target: Path) -> None:
+    lock = lock_on(target)
+    if lock is not None:
+        raise NotWritable(change.path, lock.reason, lock.hint)
 
 
 def _missing_folders(root: Path, steps: Sequence[_Step]) -> Iterator[str]:
