@@ -97,7 +97,10 @@ def test_a_fix_that_is_ignored_is_not_made_there_and_made_elsewhere() -> None:
         ('[tool.ampify.per-file-ignores]\n"a" = "AMP2"', "`per-file-ignores` must be a table of patterns"),
         ('[tool.ampify.per-file-ignores]\n"a" = [2]', "`per-file-ignores` must be a table of patterns"),
         ('[tool.ampify.per-file-ignores]\n"old/*" = ["AMP2041"]', 'per-file-ignores "'),
-        ('[tool.ampify.per-file-ignores]\n"old/*" = ["AMP2041"]', "AMP2041: no rule has a code that starts so; did you"),
+        (
+            '[tool.ampify.per-file-ignores]\n"old/*" = ["AMP2041"]',
+            "AMP2041: no rule has a code that starts so; did you",
+        ),
         ('[tool.ampify.per-file-ignores]\n"old/*" = ["amp204"]', "did you mean AMP204?"),
     ],
 )

@@ -75,7 +75,7 @@ def surround_native(
 ) -> Surroundings:
     """What to say for the sake of files that were put into torch's own mixed precision."""
     nearest = nearest_declarations([(path, source.path) for path, source in migrated], bounds)
-    return Surroundings(findings=tuple(f for f in native_findings(nearest) if settings.wants(f.code)))
+    return Surroundings(findings=tuple(f for f in native_findings(nearest) if settings.wants(f.code, f.anchor.path)))
 
 
 def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path, module: str) -> Iterator[Finding]:
