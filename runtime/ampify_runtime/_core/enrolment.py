@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from .masters import Masters
+from .overflow_news import Skips
 from .policy import Policy
 from .zeroing import zero_alone, zero_with_model
 
@@ -43,11 +44,15 @@ class Enrolment:
     is_in_block: bool = False
     # Whether it has stepped in that block, so that what comes into its gradients is scaled and they are not.
     has_stepped_in_block: bool = False
-    skipped_in_a_row: int = 0
     # The first unscaled backward among its gradients, as far as known.
     unscaled: Unscaled | None = None
     # What it steps in place of reduced parameters; None: it steps the model's own.
     masters: Masters | None = None
+    # Its steps that were skipped.
+    skips: Skips = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.skips = Skips(self.policy, self.name)
 
 
 _enrolments: weakref.WeakKeyDictionary[Optimizer, Enrolment] = weakref.WeakKeyDictionary()

@@ -16,15 +16,13 @@ from .gradients import gradients_of, multiply_and_check, parameters_of
 from .lending import Loan, borrows, lend, overflow_in
 from .links import absorb_edits, publish, publish_edited, trains_with_others
 from .masters import Masters
-from .notices import report, warn, warn_once
+from .notices import warn_once
 from .regions import Exits, close_region, open_region
 from .scaler import LossScaler
 from .scalers import all_scalers
 from .skipped_step import Hidden, hide_gradients, show_gradients, stand_in_for
 from .unscaled_backward import refuse_unscaled
 from .unscaling import refresh_masters, sharing_parameters_with, unscale, warn_if_edited
-
-_MANY_SKIPS = 25
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -161,9 +159,10 @@ class _Step:
             else:
                 # Fused: the kernel itself looks, and nobody waits for the device.
                 self._tell_kernel(found_inf)
+                self.enrolment.skips.tell_later(found_inf, scalers)
             return False
         overflowed = _read_and_decide(found_inf, scalers)
-        _count(self.enrolment, overflowed, scalers)
+        self.enrolment.skips.tell(overflowed, scalers)
         return overflowed
 
     def _lend(self, masters: Masters | None) -> None:
@@ -192,8 +191,11 @@ def _refuse_second_in_block(enrolment: Enrolment) -> None:
 
 def _skips_by_itself(optimizer: Optimizer) -> bool:
     """Whether all that the step does is done by a kernel that looks for overflow; a subclass may do more."""
-    own = type(optimizer).__module__.startswith("torch.optim.")
-    return own and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+    kind = type(optimizer)
+    if vars(kind).get("takes_model_gradients", False):
+        # One of ours.
+        return bool(optimizer.skips_by_itself())  # type: ignore[attr-defined]
+    return kind.__module__.startswith("torch.optim.") and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
 def _with_closure(args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callable[[], Any]) -> Arguments:
@@ -264,24 +266,3 @@ def _warn_of_unscaled_backward(enrolment: Enrolment) -> None:
         "gradients may come from an unscaled backward, where float16 gradients vanish; run the backward inside "
         "`with amp.scale_loss(loss, optimizer) as scaled_loss:`",
     )
-
-
-def _count(enrolment: Enrolment, overflowed: bool, scalers: list[LossScaler]) -> None:
-    if not overflowed:
-        enrolment.skipped_in_a_row = 0
-        return
-    enrolment.skipped_in_a_row += 1
-    if enrolment.policy.verbosity > 0:
-        scales = ", ".join(f"{scaler.value:g}" for scaler in scalers) or "unchanged"
-        report(f"gradient overflow: this step of {enrolment.name} is skipped; loss scale: {scales}")
-    if any(scaler.is_at_floor() for scaler in scalers):
-        warn_once(
-            f"floor, {enrolment.name}",
-            f"the loss scale of {enrolment.name} is at its minimum, {scalers[0].scaling.lowest:g}, and gradients still "
-            "overflow: the cause is not the scale. Look for inf or NaN in the data, the loss or the weights",
-        )
-    if enrolment.skipped_in_a_row == _MANY_SKIPS:
-        warn(
-            f"{_MANY_SKIPS} steps of {enrolment.name} in a row were skipped, since their gradients are not finite "
-            "whatever the loss scale: nothing is learned. Look for inf or NaN in the data, the loss or the weights"
-        )

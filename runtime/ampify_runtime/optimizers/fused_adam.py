@@ -104,9 +104,9 @@ class FusedAdam(FusedOptimizer):
             if self.capturable:
                 self._step_on_device(group, parameters, scaling)
             else:
-                self._count(group, parameters)
-                for some in alike(parameters, lambda parameter: (self._steps_of(parameter), self._is_lent(parameter))):
-                    self._update(group, some, self._prepare(group, some, scaling, self._steps_of(some[0])))
+                for some in alike(parameters, lambda parameter: (self._history(parameter), self._is_lent(parameter))):
+                    self._update(group, some, self._prepare(group, some, scaling, self._count(some, scaling)))
+                self._note_count(group)
             unscale_gradients(parameters, scaling)
         return loss
 

@@ -69,9 +69,9 @@ class FusedLAMB(FusedOptimizer):
         stats = self._stats([parameter for parameters in lists for parameter in parameters])
         for group, parameters in zip(self.param_groups, lists, strict=True):
             start_moments(self, parameters)
-            self._count(group, parameters)
-            for some in alike(parameters, lambda parameter: (self._steps_of(parameter), self._is_lent(parameter))):
+            for some in alike(parameters, lambda parameter: (self._history(parameter), self._is_lent(parameter))):
                 self._update(group, some, scaling, stats[some[0].device])
+            self._note_count(group)
         return loss
 
     def _stats(self, parameters: Sequence[Tensor]) -> dict[torch.device, operations.GradStats]:
@@ -99,7 +99,7 @@ class FusedLAMB(FusedOptimizer):
             group,
             parameters,
             scaling,
-            step=self._steps_of(parameters[0]),
+            step=self._count(parameters, scaling),
             betas=group["betas"],
             bias_correction=bool(group["bias_correction"]),
             # Overflow is for loss scaling to see; without it, as in apex, a step goes on with what it is given.

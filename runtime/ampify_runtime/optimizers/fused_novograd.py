@@ -72,16 +72,21 @@ class FusedNovoGrad(FusedOptimizer):
             for parameter in parameters:
                 if "exp_avg" not in self.state[parameter]:
                     self.state[parameter]["exp_avg"] = zeros_for(parameter)
-            self._count(group, parameters)
             for some in alike(parameters, self._kind_of):
                 self._update(group, some, scaling)
+            self._note_count(group)
         return loss
 
-    def _kind_of(self, parameter: Tensor) -> tuple[int, bool, bool]:
-        return self._steps_of(parameter), self._has_norm(parameter), self._is_lent(parameter)
+    def skips_by_itself(self) -> bool:
+        """Not in a parameter's first step, whose norm starts the average; see FusedOptimizer."""
+        started = all(self._has_norm(p) for group in self.param_groups for p in self._trained(group))
+        return started and super().skips_by_itself()
+
+    def _kind_of(self, parameter: Tensor) -> tuple[tuple[str, int], bool, bool]:
+        return self._history(parameter), self._has_norm(parameter), self._is_lent(parameter)
 
     def _has_norm(self, parameter: Tensor) -> bool:
-        return "grad_norm" in self.state[parameter]
+        return "grad_norm" in self.state.get(parameter, {})
 
     def _update(self, group: Group, parameters: Sequence[Tensor], scaling: Scaling) -> None:
         states = [self.state[parameter] for parameter in parameters]
@@ -99,7 +104,7 @@ class FusedNovoGrad(FusedOptimizer):
                 group,
                 parameters,
                 self._scaling_for(parameters, scaling),
-                step=self._steps_of(parameters[0]),
+                step=self._count(parameters, scaling),
                 betas=group["betas"],
                 bias_correction=bool(group["bias_correction"]),
             ),

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .._core.lending import Loan
-from ..kernels.operations import GradStats, StepState, step_prep
+from ..kernels.operations import GradStats, StepState, step_prep, usable
+from .counting import Count, count_step, history_of, largest, with_counts_read
 from .gathering import gradients_of, state_type, trained
 from .scaling import Scaling
 
@@ -22,7 +23,8 @@ class FusedOptimizer(Optimizer):
     """An optimizer on the kernels' operations. Its state is float32 (float64 for float64 parameters) on each device.
 
     Each parameter counts its own steps, in `state[parameter]["step"]`, as torch's optimizers do; the group's "step",
-    which apex reads and writes, is that of its most often stepped parameter.
+    which apex reads and writes, is that of its most often stepped parameter. Where amp leaves it to the kernels to skip
+    a step, both are tensors on the device (see `counting`); saved states hold ints.
     """
 
     # Attributes beside the groups that say how a step is done: they go into copies and pickles.
@@ -33,6 +35,17 @@ class FusedOptimizer(Optimizer):
     materialize_master_grads: bool = True
     # What amp lends to a step whose optimizer wants no gradients of masters.
     loan: Loan | None = None
+
+    def skips_by_itself(self) -> bool:
+        """Whether a step that `found_inf` tells of overflow leaves everything as it is, and nobody need wait for it.
+
+        Only kernels do: plain torch on the CPU waits for nothing, and may as well be told beforehand.
+        """
+        return all(usable(device) for device in {p.device for group in self.param_groups for p in group["params"]})
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's, with steps as numbers; waits for the device where that counts them."""
+        return with_counts_read(super().state_dict())
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
         """Clear gradients: to None or to zero, as `set_to_none` says, and without it as the constructor was told."""
@@ -114,16 +127,22 @@ class FusedOptimizer(Optimizer):
         if self.loan is not None:
             self.loan.note_written(parameters)
 
-    def _count(self, group: Group, parameters: Sequence[Tensor]) -> None:
-        """One more step for each of `parameters`."""
-        for parameter in parameters:
-            self.state[parameter]["step"] = self.state[parameter].get("step", 0) + 1
-        if parameters:
-            group["step"] = max(group.get("step", 0), *(self.state[parameter]["step"] for parameter in parameters))
+    def _history(self, parameter: Tensor) -> tuple[str, int]:
+        """The same for parameters that have made the same steps."""
+        return history_of(self.state[parameter])
 
-    def _steps_of(self, parameter: Tensor) -> int:
-        """How many steps `parameter` has made, this one included."""
-        return int(self.state[parameter]["step"])
+    def _count(self, parameters: Sequence[Tensor], scaling: Scaling) -> Count:
+        """One more step for each of `parameters`, all of one history; how `step_prep` is told of it."""
+        states = [self.state[parameter] for parameter in parameters]
+        return count_step(states, parameters[0].device, may_be_skipped=scaling.found_inf is not None)
+
+    def _note_count(self, group: Group) -> None:
+        """Count for the group, after its parameters."""
+        known = (self.state[parameter] for parameter in group["params"] if parameter in self.state)
+        counts = [state["step"] for state in known if "step" in state]
+        if counts:
+            former = group.get("step", 0)
+            group["step"] = largest(counts if isinstance(former, Tensor) else [former, *counts])
 
     def _prepared(
         self,

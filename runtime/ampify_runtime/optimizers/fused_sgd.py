@@ -89,6 +89,12 @@ class FusedSGD(FusedOptimizer):
         self.scale_set_by_backward = False
         return loss
 
+    def skips_by_itself(self) -> bool:
+        """Not in a parameter's first step, whose gradient starts the momentum; see FusedOptimizer."""
+        groups = [group for group in self.param_groups if group["momentum"]]
+        started = all(self._has_momentum(parameter) for group in groups for parameter in self._trained(group))
+        return started and super().skips_by_itself()
+
     def _scaling(self) -> Scaling:
         told = scaling_of(self)
         if told.scale is None and self.most_recent_scale != 1.0:
