@@ -11,6 +11,10 @@ OTHER_OPTIMIZERS = frozenset(
     Lion LARS LARC Lookahead Madgrad NovoGrad NvNovoGrad PlainRAdam QHAdam Ranger RangerLars RMSpropTF SGDP SGDW
     Shampoo Sophia Yogi ScheduledOptim""".split()
 )
+# Optimizers around another one that keep fp32 masters and have a backward of their own.
+MASTER_OPTIMIZERS = frozenset(
+    {"ampify_runtime.fp16_utils.FP16_Optimizer", "ampify_runtime.fp16_utils.fp16_optimizer.FP16_Optimizer"}
+)
 OPTIMIZER_FACTORIES = frozenset(
     {
         "timm.optim.create_optimizer",
@@ -193,7 +197,7 @@ def is_optimizer_class(dotted: str) -> bool:
     last = dotted.rpartition(".")[2]
     if dotted.startswith("torch.optim.") and ".lr_scheduler" not in dotted:
         return last in TORCH_OPTIMIZERS or last == "*"
-    return last in OTHER_OPTIMIZERS or last in TORCH_OPTIMIZERS or dotted in OPTIMIZER_FACTORIES
+    return last in OTHER_OPTIMIZERS or last in TORCH_OPTIMIZERS or dotted in OPTIMIZER_FACTORIES | MASTER_OPTIMIZERS
 
 
 def is_scheduler(dotted: str) -> bool:

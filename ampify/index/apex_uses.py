@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ampify.apex_catalog import EXTENSIONS, ROOT, has_equal
+from ampify.index.apex_mentions import apex_imports, apex_mentions, is_local, of_apex, torch_is_bound
 from ampify.index.grouping import Groups
 from ampify.index.link import ModuleTable
 from ampify.index.programs import programs
 from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.apex import ApexGroup, ApexUse
+from ampify.model.apex import ApexFile, ApexGroup, ApexUse
 from ampify.model.site import Site
 
 # Functions that are given the name of a module as text.
@@ -45,9 +46,25 @@ def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tupl
             id=f"apex:{paths[0]}",
             uses=tuple(sorted((use for path in paths for use in uses[path]), key=lambda use: use.anchor)),
             loops=tuple(sorted(loop for loop, around in loops.items() if around & set(paths))),
+            files=tuple(_file(files, path, modules) for path in paths),
         )
         for paths in parts.values()
     )
+
+
+def _file(files: Mapping[str, f.FileFacts], path: str, modules: ModuleTable) -> ApexFile:
+    facts = files[path]
+    imports = apex_imports(facts, modules)
+    bound = {name.bound for statement in imports for name in statement.names if name.apex}
+    shared = {
+        name.attribute
+        for other, using in files.items()
+        for statement in (using.imports if other != path else ())
+        for name in statement.names
+        if name.attribute in bound and modules.find(other, name.module, name.level) == path
+    }
+    mentions = apex_mentions(facts, imports)
+    return ApexFile(path, imports, mentions, torch_is_bound(facts), frozenset(n for n in shared if n is not None))
 
 
 def _loops(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> dict[str, frozenset[str]]:
@@ -64,7 +81,7 @@ def _loops(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> dict[str,
 def _uses(facts: f.FileFacts, modules: ModuleTable) -> Iterator[ApexUse]:
     if not any(_TOKEN.search(line) or any(name in line for name in EXTENSIONS) for line in facts.lines):
         return
-    imports = [i for i in facts.imports if any(_of_apex(facts, n, modules) for n in i.names)]
+    imports = [i for i in facts.imports if any(of_apex(facts, n, modules) for n in i.names)]
     bound: dict[str, str] = {}
     for statement in imports:
         for use in _imported(facts, statement, modules):
@@ -75,18 +92,10 @@ def _uses(facts: f.FileFacts, modules: ModuleTable) -> Iterator[ApexUse]:
     yield from _texts(facts, bool(imports))
 
 
-def _of_apex(facts: f.FileFacts, name: f.ImportedName, modules: ModuleTable) -> bool:
-    root = name.module.partition(".")[0]
-    if name.level or not (root == ROOT or root in EXTENSIONS):
-        return False
-    own = modules.find(facts.path, root) or modules.find(facts.path, name.module) or modules.member(facts.path, name)
-    return own is None
-
-
 def _imported(facts: f.FileFacts, statement: f.Import, modules: ModuleTable) -> Iterator[ApexUse]:
     """What one statement imports from apex; the names of a `from` share the place of the root."""
     tokens = list(_tokens(facts, statement))
-    given = [n for n in statement.names if _of_apex(facts, n, modules)]
+    given = [n for n in statement.names if of_apex(facts, n, modules)]
     roots = [n for n in given if n.module.partition(".")[0] == ROOT]
     anchor = facts.anchor(statement)
     for name in given:
@@ -116,23 +125,12 @@ def _named(facts: f.FileFacts, bound: Mapping[str, str]) -> Iterator[ApexUse]:
     for scope in facts.scopes:
         for expression in (e for s in statements(scope.body) for e in (*expressions(s), *_targets(s))):
             for node, parents in in_order(expression):
-                if isinstance(node, f.Name) and node.id in bound and not _local(facts, scope, node.id):
+                if isinstance(node, f.Name) and node.id in bound and not is_local(facts, scope, node.id):
                     yield from _name(facts, node, parents, ROOT if node.id == ROOT else bound[node.id])
 
 
 def _targets(statement: f.Stmt) -> tuple[f.Expr, ...]:
     return tuple(t for _, t in statement.items if t is not None) if isinstance(statement, f.With) else ()
-
-
-def _local(facts: f.FileFacts, scope: f.Scope, name: str) -> bool:
-    """Whether a name is a parameter, or a variable, of a function around."""
-    current: f.Scope | None = scope
-    while current is not None and current.parent is not None:
-        if name in current.bound and name not in current.outer:
-            here = (n.bound for s in statements(current.body) if isinstance(s, f.Import) for n in s.names)
-            return name not in here
-        current = facts.scopes[current.parent]
-    return False
 
 
 def _name(facts: f.FileFacts, node: f.Name, parents: tuple[f.Expr, ...], dotted: str) -> Iterator[ApexUse]:

@@ -67,6 +67,8 @@ class Assembly:
             calls.append(replace(call, off=not call.scaled and self.switches.off(event, marks)))
             obstacles += trouble
             obstacles += self.strangers(event, name)
+        if any(e.detail == "masters" for e in backwards) and all(call.scaled or call.off for call in calls):
+            return self.with_masters(name, tuple(calls)), []
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
         if self.trace.exhausted or self.flow.exhausted:
@@ -96,6 +98,11 @@ class Assembly:
             found = replace(found, scaling=scaling)
         return found, obstacles
 
+    @staticmethod
+    def with_masters(name: str, calls: tuple[BackwardCall, ...]) -> TrainingLoop:
+        """A loop whose optimizer keeps masters and scales by itself: there is nothing for amp to do."""
+        return TrainingLoop(name, min(call.call for call in calls), (), (), calls, (), masters=True)
+
     def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:
         clip = self.clips.clip(event, optimizers)
         return replace(clip, right=clip.right or self.switches.off(event, marks))
@@ -121,7 +128,7 @@ class Assembly:
         """One backward call, as met in any number of runs."""
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
-        loss = event.node.args[0] if event.detail == "function" and event.node.args else None
+        loss = event.node.args[0] if event.detail in ("function", "masters") and event.node.args else None
         if loss is None and isinstance(event.node.func, f.Attribute):
             loss = event.node.func.value
         assert loss is not None
@@ -139,7 +146,7 @@ class Assembly:
                 loss=facts.anchor(loss),
                 loss_text=facts.text(loss.span),
                 optimizers=texts,
-                scaled=event.scaled is not None,
+                scaled=event.scaled is not None or event.detail == "masters",
                 scaled_name=name,
             ),
             trouble,

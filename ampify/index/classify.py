@@ -220,6 +220,9 @@ class Classifier:
         if any(isinstance(c, External) and c.dotted in catalog.BACKWARD_FUNCTIONS for c in callees):
             tensors = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
             yield self._event("backward", node, frame, tuple(tensors), "function")
+        elif any(map(self.entities.has_masters, receivers)) and node.args:
+            tensors = self.flow.evaluate(node.args[0], frame)
+            yield self._event("backward", node, frame, tuple(tensors), "masters")
         elif isinstance(node.func, f.Attribute) and not inside:
             foreign = self._foreign(node, receivers)
             yield self._event("backward", node, frame, tuple(receivers), "foreign" if foreign else "method")

@@ -37,6 +37,10 @@ class Entities:
             return self.flow.classes.is_optimizer(value.cls)
         return catalog.is_optimizer_class(value.dotted)
 
+    def has_masters(self, value: Value) -> bool:
+        """Whether a value is an optimizer that keeps master parameters by itself, and scales by a backward of its own."""
+        return isinstance(value, Instance) and value.dotted in catalog.MASTER_OPTIMIZERS
+
     def optimizers(self, values: Values) -> tuple[Value, ...]:
         """The optimizers among values, in order of creation; those in a list count too."""
         found = {v for v in values if self.is_optimizer(v)}
@@ -66,6 +70,8 @@ class Entities:
                 found |= self._parameter_owners(self.flow.elements(frozenset((value,))), seen)
             elif isinstance(value, Instance) and self.is_module(value):
                 found |= self.unwrapped(value)
+            elif isinstance(value, Instance) and self.is_optimizer(value):
+                found |= self._parameter_owners(self.flow.store.read(value, "params", None), seen)
         return found
 
     # Modules

@@ -15,6 +15,7 @@ from ampify.index.calls import Calls
 from ampify.index.classes import Classes
 from ampify.index.link import ModuleTable
 from ampify.index.store import Store
+from ampify.index.syntax import statements
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -253,7 +254,7 @@ class Flow:
     def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
         """A name through the star imports of a module, or the builtin of that name."""
         outside = []
-        for statement in self.scope(frame).body:
+        for statement in statements(self.scope(frame).body):
             if not isinstance(statement, f.Import) or statement.names[0].bound != "*":
                 continue
             module = statement.names[0]
@@ -418,7 +419,7 @@ def is_known(dotted: str) -> bool:
     return (
         dotted in catalog.WRAPS
         or dotted in catalog.MODULE_BASES
-        or dotted in catalog.OPTIMIZER_BASES
+        or dotted in catalog.OPTIMIZER_BASES | catalog.MASTER_OPTIMIZERS
         or (catalog.is_optimizer_class(dotted) and dotted.startswith("torch.optim."))
         or (dotted.startswith("torch.nn.") and last[:1].isupper())
     )

@@ -60,7 +60,7 @@ def needs_amp(event: Event) -> bool:
     """Whether an event can happen only where amp is on: a scaled backward, a clip of master parameters, its call."""
     match event.kind:
         case "backward":
-            return event.scaled is not None
+            return event.scaled is not None or event.detail == "masters"
         case "clip":
             return event.detail == "master"
     return event.kind == "initialize"

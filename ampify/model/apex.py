@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from ampify.model.anchor import Anchor
 
 ApexUseKind: TypeAlias = Literal["import", "name", "text", "message"]
+MentionRole: TypeAlias = Literal["call", "decorator", "base", "kind", "test", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,82 @@ class ApexUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ApexName:
+    """One name of an import statement, as `spelled` there; `apex` tells that it comes from apex, `attribute` that it
+    stands behind `from ... import`."""
+
+    bound: str
+    dotted: str
+    spelled: str
+    apex: bool
+    attribute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApexAttempt:
+    """A `try` around imports that does nothing else but set flags; `body` are its statements, with those of `else`."""
+
+    anchor: Anchor
+    body: tuple[Anchor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApexImport:
+    """One statement that imports from apex; `attempt` is the `try` whose body it is in, if that can go with it."""
+
+    anchor: Anchor
+    names: tuple[ApexName, ...]
+    attempt: ApexAttempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApexArgument:
+    """An argument of a call: its keyword, its value's place and source text."""
+
+    name: str | None
+    anchor: Anchor
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApexMention:
+    """One place in code that means something of apex: `dotted` in full, `bound` the name that it starts with.
+
+    `role` is what for: `kind` a question for the type, `test` one whether it is there. `call` is the whole call of it,
+    and `arguments` are that call's in the order of the text, None where they are spread.
+    """
+
+    anchor: Anchor
+    dotted: str
+    role: MentionRole
+    statement: Anchor
+    bound: str
+    call: Anchor | None = None
+    arguments: tuple[ApexArgument, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApexFile:
+    """How one file uses apex; `torch` tells that it surely has `torch` under that name."""
+
+    path: str
+    imports: tuple[ApexImport, ...]
+    mentions: tuple[ApexMention, ...]
+    torch: bool
+    shared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ApexGroup:
     """All uses in files that run together: amp's state is one, so they move to the runtime all together or not at all.
 
-    `loops` are the training loops with sites in these files.
+    `loops` are the training loops with sites in these files; `files` tells how each of them imports and mentions apex.
     """
 
     id: str
     uses: tuple[ApexUse, ...]
     loops: tuple[str, ...]
+    files: tuple[ApexFile, ...] = ()
 
     @property
     def blocked(self) -> tuple[ApexUse, ...]:

@@ -147,6 +147,7 @@ class TrainingLoop:
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
     builds what this loop trains. `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
+    `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself.
     """
 
     id: str
@@ -163,6 +164,7 @@ class TrainingLoop:
     native: NativeAmp | None = None
     penalties: tuple[Anchor, ...] = ()
     scaling: Scaling | None = None
+    masters: bool = False
 
     @property
     def backwards(self) -> tuple[Anchor, ...]:
@@ -183,7 +185,7 @@ class TrainingLoop:
     def migrated(self) -> bool:
         """Whether it already trains through `amp`: initialized, and every backward scaled."""
         calls = self.backward_calls
-        if self.native is not None:
+        if self.native is not None or self.masters:
             return True
         return (
             bool(self.initializes)

@@ -1,0 +1,71 @@
+"""A script takes from NVIDIA apex what torch has itself.
+
+What it does
+------------
+With `--target native`, names torch's successor of each class and function of apex that is used, and puts it there with
+the defaults that differ written out: `FusedAdam` is `torch.optim.AdamW` with `weight_decay=0.0`, apex's
+`DistributedDataParallel` is torch's with `broadcast_buffers=False`. Imports of apex go, and so does a `try` that was
+there for them alone. What torch has no successor of stays (AMP512).
+
+Why it matters
+--------------
+apex must be built for the CUDA of each machine, and its current version has no `amp` at all.
+
+Before
+------
+    import torch
+    from apex.optimizers import FusedAdam
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = FusedAdam(model.parameters(), 1e-3, True, (0.9, 0.95), set_grad_none=True)
+
+After
+-----
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.95), weight_decay=0.0)
+
+Fix safety
+----------
+Safe: each successor computes the same from these arguments, and the state of an optimizer or module has the same keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.model.apex import ApexFile, ApexGroup
+from ampify.model.edit import Fix
+from ampify.model.finding import Finding
+from ampify.model.project import Project
+from ampify.model.settings import Settings
+from ampify.rules.apex_fates import Fates, Taken, fates
+from ampify.rules.apex_imports import import_edits
+
+CODE = "AMP511"
+NAME = "apex-dependency"
+TARGET = "native"
+
+
+def check(project: Project, settings: Settings) -> Iterator[Finding]:
+    """A finding for every mention of apex that torch has a successor of, and for every import that goes."""
+    for group in project.apex:
+        for file in group.files:
+            found = fates(project.files[file.path], file, {})
+            yield from (_mention(group, taken) for taken in found.taken if taken.edits)
+            yield from _imports(project, group, file, found)
+
+
+def _mention(group: ApexGroup, taken: Taken) -> Finding:
+    message = f"{taken.mention.dotted} is NVIDIA apex's; {taken.dotted} does the same"
+    return Finding(CODE, NAME, taken.mention.anchor, message, fix=Fix(taken.edits, group=group.id))
+
+
+def _imports(project: Project, group: ApexGroup, file: ApexFile, found: Fates) -> Iterator[Finding]:
+    edits = import_edits(project.files[file.path], file, found.imports)
+    if edits:
+        names = [n.dotted for s in file.imports for n in s.names if n.apex and n.bound in found.imports]
+        message = f"{', '.join(dict.fromkeys(names))} need no longer be imported from NVIDIA apex"
+        anchor = next(s.anchor for s in file.imports if any(n.bound in found.imports for n in s.names if n.apex))
+        yield Finding(CODE, NAME, anchor, message, fix=Fix(edits, group=group.id))

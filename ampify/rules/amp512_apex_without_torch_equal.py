@@ -1,0 +1,48 @@
+"""A script uses a part of NVIDIA apex that torch has no successor of.
+
+What it does
+------------
+With `--target native`, names what comes nearest. The import stays, and all that the name is used for with it.
+
+Why it matters
+--------------
+What computes something else, or keeps its state under other keys, is no replacement: the choice is the author's.
+
+Before
+------
+    import torch
+    from apex.optimizers import FusedLAMB
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = FusedLAMB(model.parameters(), lr=1e-3)
+
+Hint
+----
+Put what is named there in its place, use `--target runtime`, or keep apex installed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.model.finding import Finding
+from ampify.model.project import Project
+from ampify.model.settings import Settings
+from ampify.rules.apex_fates import Left, fates
+
+CODE = "AMP512"
+NAME = "apex-without-torch-equal"
+TARGET = "native"
+
+
+def check(project: Project, settings: Settings) -> Iterator[Finding]:
+    """A finding for every name of apex that keeps its import."""
+    for group in project.apex:
+        for file in group.files:
+            for left in fates(project.files[file.path], file, {}).left:
+                yield _finding(left)
+
+
+def _finding(left: Left) -> Finding:
+    message = f"{left.dotted} stays on NVIDIA apex: {left.reason}"
+    return Finding(CODE, NAME, left.at, message, f"nearest: {left.nearest}", refuses=True)

@@ -1,0 +1,133 @@
+"""Decides for every mention of apex in a file what of torch takes its place, and what that does to its imports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ampify.apex_successors import Successor, nearest_in_torch, successor
+from ampify.model.anchor import Anchor
+from ampify.model.apex import ApexFile, ApexMention, ApexName
+from ampify.model.edit import Edit, Replace
+from ampify.model.facts import FileFacts
+from ampify.rules.apex_calls import Unlike, called, chosen
+
+# The edits of what is not decided here, by the place of the mention: of `apex.amp`, which goes with its loops.
+Decided = Mapping[Anchor, tuple[Edit, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A mention that becomes one of torch, and how."""
+
+    mention: ApexMention
+    dotted: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A name of an import that stays on apex: why, and what comes nearest; `at` is the place that keeps it."""
+
+    name: ApexName
+    dotted: str
+    at: Anchor
+    reason: str
+    nearest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What becomes of a file's uses of apex. `imports` is as `import_edits` takes it."""
+
+    imports: Mapping[str, str | None]
+    taken: tuple[Taken, ...]
+    left: tuple[Left, ...]
+
+
+def fates(facts: FileFacts, file: ApexFile, decided: Decided) -> Fates:
+    """What becomes of a file's uses of apex, each imported name as a whole: all its mentions move, or none does."""
+    imports: dict[str, str | None] = {}
+    taken: list[Taken] = []
+    left: list[Left] = []
+    for statement in file.imports:
+        for name in (n for n in statement.names if n.apex and n.bound not in imports):
+            found = _of_name(facts, file, name, statement.anchor, decided)
+            if isinstance(found, Left):
+                left.append(found)
+            else:
+                imports[name.bound], moved = found
+                taken += moved
+    return Fates(imports, tuple(taken), tuple(left))
+
+
+def _of_name(
+    facts: FileFacts, file: ApexFile, name: ApexName, imported: Anchor, decided: Decided
+) -> Left | tuple[str | None, list[Taken]]:
+    """What a name's import is to bind, and what its mentions become; or why it stays."""
+    mentions = [m for m in file.mentions if _means(m, name, file)]
+    found = successor(name.dotted)
+    if name.bound in file.shared or (file.shared and name.bound == "*"):
+        return Left(name, name.dotted, imported, "other files import it from here", _nearest(name.dotted))
+    if not mentions:
+        return None, []
+    keeps = found is not None and _last(found.dotted) == _last(name.dotted)
+    asked = name.dotted == "apex.amp" and any(m.role == "test" for m in mentions)
+    taken: list[Taken] = []
+    for mention in mentions:
+        if mention.anchor in decided:
+            continue
+        if mention.role == "test" and mention.dotted == "apex.amp":
+            continue
+        moved = _moved(facts, file, mention, name.bound if keeps else None)
+        if isinstance(moved, Unlike):
+            return Left(name, mention.dotted, mention.anchor, moved.reason, _nearest(mention.dotted))
+        taken.append(moved)
+    if asked:
+        return "torch.amp", taken
+    return (found.dotted if keeps and found is not None else None), taken
+
+
+def _means(mention: ApexMention, name: ApexName, file: ApexFile) -> bool:
+    """Whether a mention is of what an import binds; by a star, of any name of its module that no other import binds."""
+    if name.bound != "*":
+        return mention.bound == name.bound
+    others = {n.bound for statement in file.imports for n in statement.names}
+    return mention.bound not in others and mention.dotted.startswith(name.dotted.removesuffix("*"))
+
+
+def _moved(facts: FileFacts, file: ApexFile, mention: ApexMention, bound: str | None) -> Taken | Unlike:
+    """A mention as one of torch, by the name that the import goes on to bind if it is `bound`, else by torch's."""
+    found = successor(mention.dotted)
+    if found is None:
+        return Unlike("nothing of torch does the same")
+    found = chosen(found, mention)
+    if bound is None and not file.torch:
+        return Unlike(f"{found.dotted} does, but `torch` is not imported here as a whole")
+    function = bound or found.dotted
+    if mention.role == "call":
+        edits = called(facts, mention, found, function)
+        return (
+            Unlike(f"{found.dotted} {edits.reason}")
+            if isinstance(edits, Unlike)
+            else Taken(mention, found.dotted, edits)
+        )
+    if mention.role not in ("kind", "test") and _differs(found):
+        return Unlike(f"it is handed on, and {found.dotted} has other defaults")
+    same = facts.text((*mention.anchor.start, *mention.anchor.end)) == function
+    return Taken(mention, found.dotted, () if same else (Replace(mention.anchor, function),))
+
+
+def _differs(found: Successor) -> bool:
+    """Whether calls that are out of sight could mean something else by torch's signature than by apex's."""
+    return bool(
+        found.spelled or found.only or found.renamed or found.parameters != found.positions + ("memory_efficient",)
+    )
+
+
+def _nearest(dotted: str) -> str:
+    return nearest_in_torch(dotted) or "the documentation of torch"
+
+
+def _last(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
