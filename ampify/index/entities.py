@@ -38,7 +38,7 @@ class Entities:
         return catalog.is_optimizer_class(value.dotted)
 
     def has_masters(self, value: Value) -> bool:
-        """Whether a value is an optimizer that keeps master parameters by itself, and scales by a backward of its own."""
+        """Whether a value is an optimizer that keeps master parameters itself, and scales by its own backward."""
         return isinstance(value, Instance) and value.dotted in catalog.MASTER_OPTIMIZERS
 
     def optimizers(self, values: Values) -> tuple[Value, ...]:

@@ -62,6 +62,7 @@ from ampify.rules.apex_names import with_install_message
 
 CODE = "AMP502"
 NAME = "apex-import"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

@@ -41,6 +41,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP503"
 NAME = "apex-without-equal"
+TARGET = "runtime"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:

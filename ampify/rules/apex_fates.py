@@ -120,9 +120,8 @@ def _moved(facts: FileFacts, file: ApexFile, mention: ApexMention, bound: str | 
 
 def _differs(found: Successor) -> bool:
     """Whether calls that are out of sight could mean something else by torch's signature than by apex's."""
-    return bool(
-        found.spelled or found.only or found.renamed or found.parameters != found.positions + ("memory_efficient",)
-    )
+    unknown = set(found.parameters) - set(found.positions) - found.idle
+    return bool(found.spelled or found.only or found.renamed or unknown)
 
 
 def _nearest(dotted: str) -> str:
