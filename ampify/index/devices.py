@@ -10,12 +10,13 @@ from ampify.index.moments import Spot
 from ampify.index.names import Names
 from ampify.index.slices import dotted
 from ampify.index.syntax import in_order, path_to
-from ampify.index.values import External, Frame, Instance, NoneValue, Text, Values
+from ampify.index.values import External, Frame, Instance, NoneValue, Text, Value, Values
 from ampify.model import facts as f
 from ampify.model.scaling import Device
 
 KINDS = frozenset({"cuda", "cpu", "mps", "xpu"})
-_TORCH_DEVICE = "torch.device"
+# What returns a device of torch.
+DEVICES = frozenset({"torch.device", "torch.accelerator.current_accelerator"})
 
 
 class Devices:
@@ -26,7 +27,7 @@ class Devices:
         self.names = names
         self.moves = moves
 
-    def at(self, spot: Spot, models: frozenset[object]) -> Device | None:
+    def at(self, spot: Spot, models: frozenset[Value]) -> Device | None:
         """The device at a place; None if nothing there tells it."""
         return (
             self.from_variable(spot)
@@ -81,15 +82,14 @@ class Devices:
                     return Device('"cuda"', text if flag else f"bool({text})")
         return None
 
-    def from_model(self, spot: Spot, models: frozenset[object]) -> Device | None:
+    def from_model(self, spot: Spot, models: frozenset[Value]) -> Device | None:
         """The device of the model's parameters, which is right wherever the model can be named."""
-        wanted = frozenset(m for m in models if isinstance(m, Instance))
-        for model in sorted(wanted, key=lambda value: value.number):
-            found = self.names.cover(spot, frozenset((model,)), self.names.models)
-            if found and len(found) == 1 and not found[0].container and not found[0].optional:
-                parameter = f"next({found[0].text}.parameters())"
-                return Device('"cuda"', f"{parameter}.is_cuda", f"{parameter}.device.type")
-        return None
+        known = (e for e in self.names.expressions(spot, self.names.models) if e.values & models)
+        fitting = [e for e in known if not e.container and not e.optional and self.names.certain(e, spot)]
+        if not fitting:
+            return None
+        parameter = f"next({min(fitting, key=lambda e: e.rank).text}.parameters())"
+        return Device('"cuda"', f"{parameter}.is_cuda", f"{parameter}.device.type")
 
     def is_flag(self, test: f.Expr, frame: Frame) -> bool:
         """Whether a variable was set by asking torch."""
@@ -122,7 +122,7 @@ class Devices:
 
 
 def _is_device(values: Values) -> bool:
-    return bool(values) and all(isinstance(v, Instance) and v.dotted == _TORCH_DEVICE for v in values)
+    return bool(values) and all(isinstance(v, Instance) and v.dotted in DEVICES for v in values)
 
 
 def _settled(values: Values) -> bool:

@@ -11,7 +11,7 @@ from ampify.index.moments import Spot, around
 from ampify.index.names import Names
 from ampify.index.slices import Slices, dotted
 from ampify.index.syntax import expressions, in_order, last_name, statements
-from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Opaque, Values
+from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.scaling import Passing
@@ -168,7 +168,7 @@ class Reach:
         if call is None:
             raise OutOfReach(Anchor(caller.path, *span, "Call"), f"{scope.name}() is not called by name here")
         anchor = facts.anchor(call)
-        callees = self.flow.calls.callee(call, caller)
+        callees = self.callees(call, caller)
         if not all(isinstance(callee, FunctionValue) for callee in callees) or not callees:
             raise OutOfReach(anchor, f"something else than {scope.name}() may be called here")
         for target in self.slices.targets(call, caller):
@@ -179,6 +179,18 @@ class Reach:
         keyword = scope.parameters and (call.keywords or any(isinstance(a, f.Starred) for a in call.args))
         plain = not keyword and self.is_full(call, scope)
         self.arguments[anchor] = Passing(anchor, text if plain else f"{self.name}={text}")
+
+    def callees(self, call: f.Call, caller: Frame) -> Values:
+        """What a call may call, less what its name was taken for before a star import was known to bind it."""
+        found = self.flow.calls.callee(call, caller)
+        makers = {
+            self.flow.files[c.receiver.cls.path].scopes[c.receiver.cls.scope].name
+            for c in found
+            if isinstance(c, FunctionValue) and isinstance(c.receiver, Instance) and c.receiver.cls is not None
+        }
+        return frozenset(
+            c for c in found if not (isinstance(c, Method) and isinstance(c.of, Instance) and c.of.dotted in makers)
+        )
 
     def holds(self, statement: f.Stmt, call: f.Call) -> bool:
         return any(node is call for e in self.slices.evaluated(statement) for node, _ in in_order(e))

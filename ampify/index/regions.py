@@ -69,7 +69,8 @@ class Regions:
         for event in backwards:
             found = list(self.picked(event))
             running = [one for one in found if any(self.stretched(one))]
-            if not running and not self.runs_inline(event):
+            torn = any(self.is_torn(one.block[i], one.frame) for one in found for i in one.positions)
+            if torn or not (running or self.runs_inline(event)):
                 lost.append(event)
             for one in found:
                 same = picked.setdefault(id(one.block), one)
@@ -118,6 +119,17 @@ class Regions:
         """Whether a loss that autocast refuses stays outside, since its statement is one by itself."""
         picked = (one for event in backwards for one in self.picked(event))
         return any(one.block[i] is loss.statement for one in picked for i in one.positions)
+
+    def is_torn(self, statement: f.Stmt, frame: Frame) -> bool:
+        """Whether a statement runs the model beside something that must not be cast."""
+        if not isinstance(statement, f.Assign | f.Evaluate) or not self.is_barrier(statement, frame):
+            return False
+        calls = (node for node, _ in in_order(statement.value) if isinstance(node, f.Call))
+        return any(self.is_forward(call, frame) and not self.leads_to_barrier(call, frame) for call in calls)
+
+    def leads_to_barrier(self, call: f.Call, frame: Frame) -> bool:
+        """Whether what a call runs is for the function to see to that it enters."""
+        return any((target.path, target.scope) in self._barriers for target in self.slices.targets(call, frame))
 
     # From statements to stretches
 

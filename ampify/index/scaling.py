@@ -14,6 +14,7 @@ from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions
 from ampify.index.regions import Regions, Stretch, loss_of
+from ampify.index.slices import reads
 from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.unscaling import At, Trouble, Unscaling
@@ -158,7 +159,8 @@ class _Planning:
         stack = (*around, (spot.frame, spot.at))
         for depth in range(len(stack) - 1, -1, -1):
             frame, span = stack[depth]
-            if all(any(frame is other for other, _ in use.stack) for use in uses):
+            key = (frame.path, frame.scope)
+            if all(any((other.path, other.scope) == key for other, _ in use.stack) for use in uses):
                 if frame is spot.frame:
                     return home
                 anchor = self.after(frame, span)
@@ -174,9 +176,22 @@ class _Planning:
 
     def refuse_penalties(self) -> None:
         for event in self.parts.related:
-            if event.kind == "autograd_grad":
+            if event.kind == "autograd_grad" and not self.is_apart(event):
                 detail = "gradients that are part of a loss are computed here, and a scaler does not scale these"
                 raise Refused("gradients-out-of-step", event.anchor, detail)
+
+    def is_apart(self, event: Event) -> bool:
+        """Whether gradients by inputs are computed in a function that runs the model for them itself: called from
+        outside autocast, all of it is in float32."""
+        if event.detail != "penalty" or not isinstance(event.node, f.Call):
+            return False
+        named = [value for name, value in event.node.keywords if name == "outputs"]
+        outputs = {name.partition(".")[0] for expr in (*event.node.args[:1], *named) for name in reads(expr)}
+        scope = self.flow.scope(event.frame)
+        given = {parameter.name for parameter in scope.parameters}
+        backwards = {(b.frame.path, b.frame.scope) for b in self.parts.backwards}
+        own = scope.kind == "function" and (event.frame.path, event.frame.scope) not in backwards
+        return own and bool(outputs) and outputs <= scope.bound - given
 
     # Autocast
 

@@ -41,6 +41,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP306"
 NAME = "unscaled-penalty"
+TARGET = "runtime"
 MESSAGE = "this gradient enters the loss by its size; it is computed unscaled, in the precision of the model's forward"
 HINT = "compare a short run, or compute the forward of the penalty in float32, under amp.disable_casts()"
 
