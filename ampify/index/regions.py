@@ -14,7 +14,7 @@ from ampify.index.probabilities import Probabilities
 from ampify.index.slices import Slices, reads
 from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, Frame, Instance, Method, Opaque
+from ampify.index.values import Derived, Frame, FunctionValue, Instance, Method, Opaque, Value
 from ampify.model import facts as f
 
 Block: TypeAlias = tuple[f.Stmt, ...]
@@ -191,20 +191,24 @@ class Regions:
         return any(isinstance(node, f.Call) and self.is_forward(node, frame) for node, _ in in_order(expr))
 
     def is_forward(self, call: f.Call, frame: Frame) -> bool:
-        entities = self.trace.classify.entities
-        for callee in self.flow.calls.callee(call, frame):
-            if isinstance(callee, Instance | Opaque):
-                known = entities.is_module(callee) or bool(entities.modules(frozenset((callee,))) & self.trained)
-                if known or isinstance(callee, Opaque):
-                    return True
-            quiet = isinstance(callee, Method) and (callee.name in QUIET or callee.name.startswith("super."))
-            if isinstance(callee, Method) and not quiet and isinstance(callee.of, Instance):
-                return entities.is_module(callee.of) or callee.of in self.trained
+        """Whether a call runs a module, in what it calls perhaps."""
+        if any(self.is_run(callee) for callee in self.flow.calls.callee(call, frame)):
+            return True
         targets = (t for t in self.slices.targets(call, frame) if self.flow.scope(t).name != "__init__")
         return any(self.running(target) for target in targets)
 
+    def is_run(self, callee: Value) -> bool:
+        """Whether to call a value is to run a module."""
+        entities = self.trace.classify.entities
+        if isinstance(callee, Method):
+            quiet = callee.name in QUIET or callee.name.startswith("super.")
+            return not quiet and (entities.is_module(callee.of) or callee.of in self.trained)
+        if isinstance(callee, Instance):
+            return entities.is_module(callee) or bool(entities.modules(frozenset((callee,))) & self.trained)
+        return isinstance(callee, Opaque) or (isinstance(callee, FunctionValue) and self.flow.calls.is_forward(callee))
+
     @property
-    def trained(self) -> frozenset[object]:
+    def trained(self) -> frozenset[Value]:
         """The modules that some optimizer trains."""
         return self.trace.classify.trained
 
