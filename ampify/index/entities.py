@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 from ampify import catalog
 from ampify.index.events import Event
@@ -57,6 +58,12 @@ class Entities:
                 owners |= self.outermost(module)
             self._owners[optimizer] = frozenset(owners)
         return self._owners[optimizer]
+
+    def share(self, one: Value, other: Value) -> bool:
+        """Whether two optimizers may have been given the same parameters."""
+        ours, theirs = (self._parameter_owners(self.flow.store.read(o, "params", None), set()) for o in (one, other))
+        whole = any(a in self.outermost(b) for a, b in (*product(ours, theirs), *product(theirs, ours)))
+        return bool(ours & theirs) or whole
 
     def _parameter_owners(self, values: Values, seen: set[Value]) -> set[Value]:
         found: set[Value] = set()

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ampify import catalog
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.gradless import Gradless
 from ampify.index.probabilities import Probabilities
 from ampify.index.slices import Slices, reads
 from ampify.index.syntax import in_order, inside, path_to
@@ -59,6 +60,7 @@ class Regions:
         self.trace = trace
         self.slices = Slices(flow, trace)
         self.probabilities = Probabilities(flow, trace)
+        self.gradless = Gradless(flow, trace, self.slices)
         self._running: dict[Frame, bool] = {}
 
     def stretches(self, backwards: Iterable[Event]) -> tuple[list[Stretch], list[Event]]:
@@ -120,6 +122,12 @@ class Regions:
         picked = (one for event in backwards for one in self.picked(event))
         return any(one.block[i] is loss.statement for one in picked for i in one.positions)
 
+    def mixed(self, stretch: Stretch) -> bool:
+        """Whether a stretch runs a trained model both with gradients and without."""
+        span = (*stretch.first.span[:2], *stretch.last.span[2:])
+        block, _ = path_to(self.flow.scope(stretch.frame).body, stretch.first.span)[-1]
+        return any(inside(s.span, span) and self.gradless.hides(s, stretch.frame) for s in block)
+
     def is_torn(self, statement: f.Stmt, frame: Frame) -> bool:
         """Whether a statement runs the model beside something that must not be cast."""
         if not isinstance(statement, f.Assign | f.Evaluate) or not self.is_barrier(statement, frame):
@@ -160,7 +168,8 @@ class Regions:
     def is_barrier(self, statement: f.Stmt, frame: Frame) -> bool:
         """Whether a statement runs what must not be cast, here or in what it calls."""
         spans = self._barriers.get((frame.path, frame.scope), ())
-        return any(inside(span, statement.span) for span in spans) or self.probabilities.is_own(statement, frame)
+        apart = self.probabilities.is_own(statement, frame) or self.gradless.is_block(statement, frame)
+        return apart or any(inside(span, statement.span) for span in spans)
 
     @cached_property
     def _barriers(self) -> dict[tuple[str, int], set[f.Span]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 from ampify.index.clips import Clips
 from ampify.index.devices import Devices
@@ -119,6 +120,7 @@ class _Planning:
     def scaling(self) -> Scaling:
         parts = self.parts
         self.refuse_penalties()
+        self.refuse_steps()
         widenings = tuple(self.widenings())
         homes = list(self.homes())
         name = self.scalings.name(parts, homes)
@@ -180,6 +182,23 @@ class _Planning:
                 detail = "gradients that are part of a loss are computed here, and a scaler does not scale these"
                 raise Refused("gradients-out-of-step", event.anchor, detail)
 
+    def refuse_steps(self) -> None:
+        """Steps that a scaler would stop at, or unscale twice for."""
+        unscaling = self.unscaling()
+        entities = self.scalings.trace.classify.entities
+        for event in self.parts.backwards:
+            for one, other in combinations(sorted(event.feeds, key=lambda value: value.number), 2):
+                # Where one statement steps both, it is one of them or the other.
+                apart = event.feeds[one].anchor != event.feeds[other].anchor
+                if apart and entities.share(one, other):
+                    place = event.feeds[other].anchor
+                    detail = "two optimizers step the same parameters, and each would unscale their gradients"
+                    raise Refused("gradients-out-of-step", place, detail)
+        for step in self.steps():
+            if not unscaling.fed(step):
+                detail = "a backward need not come before this step, and a scaler stops at one without gradients"
+                raise Refused("gradients-out-of-step", step.anchor, detail)
+
     def is_apart(self, event: Event) -> bool:
         """Whether gradients by inputs are computed in a function that runs the model for them itself: called from
         outside autocast, all of it is in float32."""
@@ -214,6 +233,9 @@ class _Planning:
         first, last = facts.anchor(stretch.first), facts.anchor(stretch.last)
         if "yield" in facts.text(span):
             raise Refused("forward-not-parted", first, "a generator would leave autocast on between its values")
+        if self.scalings.regions.mixed(stretch):
+            detail = "it runs a trained model without gradients as well, whose cast weights autocast would use again"
+            raise Refused("forward-not-parted", first, detail)
         spot = replace(self.spot(stretch.event, stretch.depth), at=stretch.first.span)
         return Region(first, last, self.device(devices, spot, first))
 

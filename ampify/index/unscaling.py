@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.moments import Path
+from ampify.index.moments import Path, block_settles
 from ampify.index.syntax import inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Value
@@ -120,6 +120,28 @@ class Unscaling:
         """Tells the blocks of statements apart."""
         return id(path_to(self.flow.scope(at.frame).body, at.statement.span)[-1][0])
 
+    def fed(self, step: Event) -> bool:
+        """Whether a backward surely comes before a step, in each of its rounds."""
+        feeding = [b for b in self.backwards if any(s.anchor == step.anchor for s in b.feeds.values())]
+        feeding = [b for b in feeding if b.root == step.root]
+        if not feeding:
+            return step.root not in {b.root for b in self.backwards}
+        depth = min(self.common(b, step) for b in feeding)
+        frame, span = step.stack[depth]
+        spans = {b.stack[depth][1] for b in feeding}
+        way = path_to(self.flow.scope(frame).body, span)
+        before = any(block_settles(block[:index], spans) for block, index in way)
+        return before and all(self.runs_on(b, depth, feeding) for b in feeding[:1])
+
+    def runs_on(self, backward: Event, depth: int, feeding: list[Event]) -> bool:
+        """Whether the functions that lead to a backward surely get there, or to another that feeds the same step."""
+        for level in range(depth + 1, len(backward.stack)):
+            frame = backward.stack[level][0]
+            spans = {b.stack[level][1] for b in feeding if len(b.stack) > level and b.stack[level][0] is frame}
+            if not block_settles(self.flow.scope(frame).body, spans):
+                return False
+        return True
+
     # After steps
 
     def updates(self, steps: list[Event]) -> Iterator[At | Trouble]:
@@ -131,14 +153,18 @@ class Unscaling:
             block, index = self.block_of(path_to(body, step.stack[-1][1]))
             groups.setdefault(id(block), []).append((index, block[index], step))
         for members in groups.values():
-            index, statement, last = max(members, key=lambda member: member[0])
-            ours = {step.anchor for _, _, step in members}
-            if self.outer_loop(last):
-                yield Trouble(last, "a loop in another function steps several optimizers by this statement")
-            elif (waiting := self.waiting(last, ours)) is not None:
-                yield Trouble(last, f"gradients of the backward on line {waiting.anchor.line} still wait for a step")
-            else:
-                yield At(last.frame, statement, len(last.stack) - 1, last)
+            for round_ in _rounds(sorted(members, key=lambda member: member[0])):
+                yield self.update(round_)
+
+    def update(self, members: list[tuple[int, f.Stmt, Event]]) -> At | Trouble:
+        """The statement after which the scale is adapted for steps that belong together."""
+        _, statement, last = members[-1]
+        if self.outer_loop(last):
+            return Trouble(last, "a loop in another function steps several optimizers by this statement")
+        waiting = self.waiting(last, {step.anchor for _, _, step in members})
+        if waiting is not None:
+            return Trouble(last, f"gradients of the backward on line {waiting.anchor.line} still wait for a step")
+        return At(last.frame, statement, len(last.stack) - 1, last)
 
     def waiting(self, last: Event, ours: set[Anchor]) -> Event | None:
         """A backward whose gradients are there when a step is done, and wait for a step elsewhere."""
@@ -154,3 +180,16 @@ class Unscaling:
         mine = {loop for loop in step.loops if loop[0] is not step.frame}
         fed = [b for b in self.backwards if any(s.anchor == step.anchor for s in b.feeds.values())]
         return any(all(loop not in b.loops for b in fed) for loop in mine) and bool(fed)
+
+
+def _rounds(members: list[tuple[int, f.Stmt, Event]]) -> Iterator[list[tuple[int, f.Stmt, Event]]]:
+    """Steps of one block, parted where an optimizer steps again: the scale is adapted in between."""
+    found: list[tuple[int, f.Stmt, Event]] = []
+    for member in members:
+        places = {step.anchor for _, _, step in found}
+        stepped = {optimizer for _, _, step in found for optimizer in step.values}
+        if member[2].anchor not in places and stepped & set(member[2].values):
+            yield found
+            found = []
+        found.append(member)
+    yield found
