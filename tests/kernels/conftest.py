@@ -15,9 +15,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What takes minutes runs only where it is asked for by its mark."""
     if "kernels" in config.getoption("markexpr"):
         return
-    for item in items:
-        if item.get_closest_marker("kernels"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes; `make kernels` runs it"))
+    long = [item for item in items if item.get_closest_marker("kernels")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("kernels")]
 
 
 needs_gxx = "g++ is not installed, so that kernels cannot be emulated"
