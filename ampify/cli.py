@@ -122,8 +122,8 @@ def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], lis
 def main() -> None:
     """Rewrites PyTorch training scripts into mixed-precision ones.
 
-    PATH is a Python file, a folder, or - for standard input. Without --write nothing is written: the changes are shown
-    as a diff on standard output, and what is refused and why on standard error.
+    PATH is a Python file, a notebook, a folder, or - for standard input. Without --write nothing is written: the
+    changes are shown as a diff on standard output, and what is refused and why on standard error.
     """
 
 
@@ -201,7 +201,6 @@ def migrate(
         raise Problem("--quiet and --verbose ask for opposite things; give one of them")
     if verify is not None and (not write or DASH in paths):
         raise Problem("--verify decides whether --write writes; to verify alone, run `ampify verify SCRIPT -- ARGS`")
-    _require_scripts(paths)
     options = read_options(_given(ctx), [p for p in paths if p != DASH], config, [rule.code for rule in all_rules()])
     for path in options.reports:
         require_place(path)
@@ -278,12 +277,6 @@ def _shown(path: Path) -> str:
 
 def _summary(rule: Rule) -> str:
     return read_documentation(rule.documentation).summary
-
-
-def _require_scripts(paths: tuple[Path, ...]) -> None:
-    for path in paths:
-        if path.suffix == ".ipynb":
-            raise Problem(f"{path}: notebooks are not available in this version; export it as a .py file")
 
 
 def _given(ctx: click.Context) -> dict[str, object]:

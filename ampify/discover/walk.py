@@ -1,4 +1,4 @@
-"""Finds the Python files that the user's paths name, in a fixed order."""
+"""Finds the Python files and notebooks that the user's paths name, in a fixed order."""
 
 # `os.path` where `pathlib` would raise: on loops of links, and inside folders that may not be entered.
 # ruff: noqa: PTH110, PTH113
@@ -13,7 +13,7 @@ from typing import Final
 
 from ampify.discover.ignoring import Ignoring, Patterns, as_folder, compile_patterns, ignoring_above
 
-SUFFIXES: Final = (".py",)
+SUFFIXES: Final = (".py", ".ipynb")
 # Folders that hold no code of the project itself: of version control, tools, and what was installed or built.
 SKIPPED_FOLDERS: Final = frozenset(
     {
@@ -68,7 +68,7 @@ class _Found:
 
 
 def discover(paths: Sequence[Path], exclude: Sequence[str] = ()) -> Discovery:
-    """The Python files that `paths` name, and those in the folders they name.
+    """The Python files and notebooks that `paths` name, and those in the folders they name.
 
     A named file is always taken. In folders, `.gitignore` files and `exclude` (patterns in the same language, matched
     against the name to show and against the path below the named folder) rule files out. Links to folders are not

@@ -38,7 +38,7 @@ def _outcome(
     path: str, source: SourceFile | None, text: str | None, unread: Finding | None, skipped: bool, refusal: str
 ) -> Outcome:
     if unread is not None:
-        return Outcome(path, "failed", reason=f"{unread.code}: {unread.message}")
+        return Outcome(path, "failed", source, reason=f"{unread.code}: {unread.message}")
     if skipped:
         return Outcome(path, "skipped", source, reason="it asks to be skipped")
     status: FileStatus = "changed" if text is not None else "refused" if refusal else "unchanged"

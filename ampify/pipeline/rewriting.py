@@ -15,6 +15,7 @@ from ampify.model.edit import Edit, EditLines
 from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite import RewriteFailed, rewrite, rewrite_lines
+from ampify.source import decode_source
 
 Job: TypeAlias = tuple[SourceFile, tuple[Edit, ...], tuple[Section, ...]]
 
@@ -62,7 +63,11 @@ def rewrite_file(job: Job) -> Rewritten:
 
 def renewed(source: SourceFile, text: str) -> SourceFile:
     """The file as it is read again once `text` is written."""
-    return source if text == source.text else replace(source, raw=source.encode(text), text=text)
+    if text == source.text:
+        return source
+    raw = source.encode(text)
+    # Where the cells of a notebook are is to be found anew.
+    return decode_source(raw, source.path) if source.notebook else replace(source, raw=raw, text=text)
 
 
 def _edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section]) -> tuple[str, str | None]:

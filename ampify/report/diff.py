@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from difflib import diff_bytes, unified_diff
 
 from ampify.model.plan import Outcome
+from ampify.model.source import SourceFile
+from ampify.notebook import Notebook
 from ampify.report.colour import Colour, paint
 
 _NO_NEWLINE = b"\\ No newline at end of file\n"
@@ -18,10 +21,22 @@ def unified(outcome: Outcome) -> bytes:
     """
     if outcome.before is None or outcome.after is None:
         return b""
+    if outcome.before.notebook is not None:
+        return b"".join(_cells(outcome, outcome.before, outcome.before.notebook, outcome.after))
     before = _lines(outcome.before.raw)
     after = _lines(outcome.before.encode(outcome.after))
     old, new = _header("a", outcome), _header("b", outcome)
     return b"".join(_ended(line) for line in diff_bytes(unified_diff, before, after, old, new))
+
+
+def _cells(outcome: Outcome, before: SourceFile, notebook: Notebook, after: str) -> Iterator[bytes]:
+    """A diff of each cell that changes, for people: `patch` would need one of the notebook's JSON."""
+    pairs = zip(notebook.cells, notebook.sources(before.text), notebook.sources(after), strict=True)
+    for cell, old, new in pairs:
+        sides = [f"{side}/{outcome.path.lstrip('/')}:cell {cell.number}".encode("utf-8", "replace") for side in "ab"]
+        # The last line of a cell has no end, as all of Jupyter's have none: that is not worth saying.
+        lines = [_lines(f"{text}\n".encode("utf-8", "replace")) for text in (old, new)]
+        yield from diff_bytes(unified_diff, *lines, *sides)
 
 
 def _lines(raw: bytes) -> list[bytes]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from ampify.model.plan import Report
 from ampify.report.links import Links
+from ampify.report.places import places_of
 
 Writer: TypeAlias = Callable[[Report, Links], str]
 
@@ -30,6 +32,7 @@ def rendered(report: Report, form: str, links: Links) -> bytes:
 
     A file name that is not UTF-8 holds lone surrogates, which become what JSON writes for them.
     """
+    links = replace(links, places=places_of(report.outcomes))
     return _writer(form)(report, links).encode("utf-8", "backslashreplace")
 
 

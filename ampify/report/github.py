@@ -11,6 +11,7 @@ from typing import Final
 from ampify.model.anchor import Anchor
 from ampify.model.finding import Finding
 from ampify.model.plan import Report
+from ampify.report.places import Places, places_of
 from ampify.report.standing import Standing, ranked, told_once
 
 # GitHub has three kinds. It shows ten of each a step, so that the worst come first.
@@ -31,26 +32,33 @@ def github_report(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    places = places_of(report.outcomes)
     for standing, findings in ranked(report).items():
         for finding in told_once(findings):
-            yield _command(_COMMANDS[standing], finding)
+            yield _command(_COMMANDS[standing], finding, places)
 
 
-def _command(command: str, finding: Finding) -> str:
-    properties = {**_place(finding.anchor), "title": f"{finding.code} {finding.name}"}
+def _command(command: str, finding: Finding, places: Places) -> str:
+    properties = {**_place(finding.anchor, places), "title": f"{finding.code} {finding.name}"}
     told = ",".join(f"{key}={value.translate(_PROPERTY)}" for key, value in properties.items())
-    return f"::{command} {told}::{_message(finding).translate(_DATA)}"
+    return f"::{command} {told}::{_message(finding, places).translate(_DATA)}"
 
 
-def _place(anchor: Anchor) -> dict[str, str]:
-    """Where it is, counted from 1; GitHub takes columns only where the range is within one line, both inclusive."""
+def _place(anchor: Anchor, places: Places) -> dict[str, str]:
+    """Where it is, counted from 1; GitHub takes columns only where the range is within one line, both inclusive.
+
+    A notebook is JSON to GitHub, so that lines of its cells would mean nothing.
+    """
+    if anchor.path in places.notebooks:
+        return {"file": anchor.path}
     place = {"file": anchor.path, "line": str(anchor.line), "endLine": str(anchor.end_line)}
     if anchor.line == anchor.end_line and anchor.end_column > anchor.column:
         place |= {"col": str(anchor.column + 1), "endColumn": str(anchor.end_column)}
     return place
 
 
-def _message(finding: Finding) -> str:
-    related = [f"{place.anchor.path}:{place.anchor.line}: {place.message}" for place in finding.related]
+def _message(finding: Finding, places: Places) -> str:
+    related = [f"{places.named(r.anchor.path, r.anchor.line)}: {r.message}" for r in finding.related]
+    message = places.prefix(finding.anchor.path, finding.anchor.line) + finding.message
     hint = [f"hint: {finding.hint}"] if finding.hint else []
-    return "\n".join([finding.message, *related, *hint])
+    return "\n".join([message, *related, *hint])

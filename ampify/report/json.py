@@ -12,6 +12,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Outcome, Report
 from ampify.model.site import LedgerEntry
+from ampify.report.places import Places, places_of
 
 SCHEMA = 1
 FILE_STATUSES = ("changed", "unchanged", "refused", "failed", "skipped")
@@ -23,13 +24,14 @@ Json: TypeAlias = "str | int | bool | list[Json] | dict[str, Json] | None"
 
 def json_report(report: Report) -> str:
     """The whole report, as one JSON document that ends in a newline."""
+    places = places_of(report.outcomes)
     document: dict[str, Json] = {
         "schema": SCHEMA,
         "version": ampify.__version__,
         "files": [_file(outcome) for outcome in report.outcomes],
-        "findings": [_finding(finding) for finding in report.findings],
-        "loops": [_loop(loop) for loop in report.loops],
-        "sites": [_site(entry) for entry in report.ledger],
+        "findings": [_finding(finding, places) for finding in report.findings],
+        "loops": [_loop(loop, places) for loop in report.loops],
+        "sites": [_site(entry, places) for entry in report.ledger],
         "summary": _summary(report),
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -45,55 +47,57 @@ def _file(outcome: Outcome) -> Json:
     return {"path": outcome.path, "status": outcome.status, "reason": outcome.reason}
 
 
-def _finding(finding: Finding) -> Json:
+def _finding(finding: Finding, places: Places) -> Json:
     return {
         "code": finding.code,
         "name": finding.name,
-        **_range(finding.anchor),
+        **_range(finding.anchor, places),
         "message": finding.message,
         "hint": finding.hint,
         "applicability": finding.applicability,
         "refuses": finding.refuses,
         "loop": finding.loop,
-        "related": [{**_range(related.anchor), "message": related.message} for related in finding.related],
+        "related": [{**_range(related.anchor, places), "message": related.message} for related in finding.related],
     }
 
 
-def _range(anchor: Anchor) -> dict[str, Json]:
-    """Lines and columns as people count them, from 1; the end is the first character that is outside."""
+def _range(anchor: Anchor, places: Places) -> dict[str, Json]:
+    """Lines and columns as people count them, from 1; the end is the first character that is outside.
+
+    In a notebook lines are those of the cell.
+    """
+    _, end_line = places.cell(anchor.path, anchor.end_line)
     return {
-        "path": anchor.path,
-        "line": anchor.line,
+        **_place((anchor.path, anchor.line), places),
         "column": anchor.column + 1,
-        "end_line": anchor.end_line,
+        "end_line": end_line,
         "end_column": anchor.end_column + 1,
     }
 
 
-def _loop(loop: LoopSummary) -> Json:
+def _loop(loop: LoopSummary, places: Places) -> Json:
     return {
         "id": loop.id,
-        "path": loop.path,
-        "line": loop.line,
+        **_place((loop.path, loop.line), places),
         "state": loop.state,
         "models": list(loop.models),
         "optimizers": list(loop.optimizers),
-        "backwards": [_place(place) for place in loop.backwards],
-        "initialize": _place(loop.initialize) if loop.initialize else None,
+        "backwards": [_place(place, places) for place in loop.backwards],
+        "initialize": _place(loop.initialize, places) if loop.initialize else None,
     }
 
 
-def _place(place: tuple[str, int]) -> Json:
+def _place(place: tuple[str, int], places: Places) -> dict[str, Json]:
     path, line = place
-    return {"path": path, "line": line}
+    cell, line = places.cell(path, line)
+    return {"path": path, "line": line} if cell is None else {"path": path, "cell": cell, "line": line}
 
 
-def _site(entry: LedgerEntry) -> Json:
+def _site(entry: LedgerEntry, places: Places) -> Json:
     anchor = entry.site.anchor
     return {
         "kind": entry.site.kind,
-        "path": anchor.path,
-        "line": anchor.line,
+        **_place((anchor.path, anchor.line), places),
         "column": anchor.column + 1,
         "state": entry.state,
         "code": entry.code,

@@ -7,21 +7,31 @@ import posixpath
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from ampify.report.places import Places
+
 
 @dataclass(frozen=True, slots=True)
 class Links:
     """Makes links to lines. `base` is the address of the repository's files at one commit, with a final slash; without
-    one the links are relative. `top` is the repository's folder and `folder` that of the run, both absolute."""
+    one the links are relative. `top` is the repository's folder and `folder` that of the run, both absolute; `places`
+    are those of the run."""
 
     base: str = ""
     top: str = ""
     folder: str = ""
+    places: Places = Places()
 
     def line(self, path: str, line: int, last: int | None = None) -> str | None:
         """The address of a line, or of several; None for what is in no file of the repository."""
         if path.startswith("<"):
             return None
-        fragment = f"#L{line}" if last is None or last <= line else f"#L{line}-L{last}"
+        fragment = (
+            ""
+            if path in self.places.notebooks
+            else f"#L{line}"
+            if last is None or last <= line
+            else f"#L{line}-L{last}"
+        )
         relative = self._within(path)
         return None if relative is None else f"{self.base}{quote(os.fsencode(relative))}{fragment}"
 

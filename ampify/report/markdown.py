@@ -210,8 +210,8 @@ def _shell(commands: Iterable[str]) -> str:
 
 
 def _line(path: str, line: int, links: Links) -> str:
-    return link(str(line), links.line(path, line))
+    return link(links.places.within(path, line), links.line(path, line))
 
 
 def _place(path: str, line: int, links: Links) -> str:
-    return link(code(f"{path}:{line}"), links.line(path, line))
+    return link(code(links.places.named(path, line)), links.line(path, line))

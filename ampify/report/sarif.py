@@ -17,6 +17,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.finding import Finding, Related
 from ampify.model.plan import Report
 from ampify.report.json import Json
+from ampify.report.places import Places, places_of
 from ampify.report.standing import Standing, ranked, told_once
 from ampify.rules import find_rule
 from ampify.rules.documentation import Documentation, read_documentation
@@ -43,7 +44,7 @@ def sarif_report(report: Report) -> str:
         "invocations": [{"executionSuccessful": not failed}],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that ampify was run in."}}},
-        "results": [*_results(findings, [code for code, _ in rules], _sources(report))],
+        "results": [*_results(findings, [code for code, _ in rules], report)],
     }
     document: Json = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -84,10 +85,9 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _results(
-    findings: Iterable[tuple[Standing, Finding]], codes: list[str], sources: Mapping[str, list[str]]
-) -> Iterator[Json]:
+def _results(findings: Iterable[tuple[Standing, Finding]], codes: list[str], report: Report) -> Iterator[Json]:
     seen: Counter[str] = Counter()
+    sources, places = _sources(report), places_of(report.outcomes)
     for standing, finding in findings:
         print_ = _fingerprint(finding, sources)
         seen[print_] += 1
@@ -95,27 +95,31 @@ def _results(
             "ruleId": finding.code,
             "ruleIndex": codes.index(finding.code),
             "level": _LEVELS[standing],
-            "message": {"text": _message(finding)},
-            "locations": [{"physicalLocation": _location(finding.anchor)}],
-            "relatedLocations": [_related(number, place) for number, place in enumerate(finding.related, 1)],
+            "message": {"text": _message(finding, places)},
+            "locations": [{"physicalLocation": _location(finding.anchor, places)}],
+            "relatedLocations": [_related(number, place, places) for number, place in enumerate(finding.related, 1)],
             "partialFingerprints": {"ampify/v1": f"{print_}:{seen[print_]}"},
             "properties": {"standing": standing, "applicability": finding.applicability, "loop": finding.loop},
         }
 
 
-def _message(finding: Finding) -> str:
-    return f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+def _message(finding: Finding, places: Places) -> str:
+    message = places.prefix(finding.anchor.path, finding.anchor.line) + finding.message
+    return f"{message}\nhint: {finding.hint}" if finding.hint else message
 
 
-def _related(number: int, related: Related) -> Json:
+def _related(number: int, related: Related, places: Places) -> Json:
     return {
         "id": number,
-        "message": {"text": related.message},
-        "physicalLocation": _location(related.anchor),
+        "message": {"text": places.prefix(related.anchor.path, related.anchor.line) + related.message},
+        "physicalLocation": _location(related.anchor, places),
     }
 
 
-def _location(anchor: Anchor) -> dict[str, Json]:
+def _location(anchor: Anchor, places: Places) -> dict[str, Json]:
+    # A notebook is JSON to a scanner, so that lines of its cells would mean nothing: they are in the message.
+    if anchor.path in places.notebooks:
+        return {"artifactLocation": _artifact(anchor.path)}
     region: dict[str, Json] = {"startLine": anchor.line}
     if anchor.end > anchor.start:
         region |= {"startColumn": anchor.column + 1, "endLine": anchor.end_line, "endColumn": anchor.end_column + 1}

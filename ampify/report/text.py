@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.colour import Colour, paint
+from ampify.report.places import Places, places_of
 from ampify.report.standing import STANDINGS, Standing, loose_refusals, ranked, told_once
 from ampify.report.wording import counted, in_words
 
@@ -55,25 +56,26 @@ def text_report(report: Report, style: Style = Style()) -> str:
 
 def _groups(report: Report, style: Style) -> Iterator[list[str]]:
     findings = ranked(report)
+    places = places_of(report.outcomes)
     for standing, title, hue in _QUIET_TITLES if style.quiet else _TITLES:
-        yield _group(title, findings[standing], hue, style.colour)
+        yield _group(title, findings[standing], places, hue, style.colour)
 
 
-def _group(title: str, findings: Sequence[Finding], hue: Colour, colour: bool) -> list[str]:
+def _group(title: str, findings: Sequence[Finding], places: Places, hue: Colour, colour: bool) -> list[str]:
     if not findings:
         return []
     told = told_once(findings)
-    lines = (line for finding in told for line in _finding(finding, hue, colour))
+    lines = (line for finding in told for line in _finding(finding, places, hue, colour))
     return [paint(f"{title} ({len(told)})", "bold", enabled=colour), *lines]
 
 
-def _finding(finding: Finding, hue: Colour, colour: bool) -> Iterator[str]:
+def _finding(finding: Finding, places: Places, hue: Colour, colour: bool) -> Iterator[str]:
     where = finding.anchor
     code = paint(finding.code, hue, enabled=colour)
     path = paint(where.path, "bold", enabled=colour)
-    yield f"{path}:{where.line}:{where.column + 1}: {code} [{finding.name}] {finding.message}"
+    yield f"{path}:{places.within(where.path, where.line)}:{where.column + 1}: {code} [{finding.name}] {finding.message}"
     for related in finding.related:
-        yield f"    {related.anchor.path}:{related.anchor.line}: {related.message}"
+        yield f"    {places.named(related.anchor.path, related.anchor.line)}: {related.message}"
     if finding.hint:
         yield f"    {paint('hint:', 'dim', enabled=colour)} {finding.hint}"
 
@@ -86,24 +88,28 @@ def _left_alone(report: Report) -> list[str]:
 
 
 def _quiet(loop: LoopSummary, report: Report) -> str:
+    where = places_of(report.outcomes).named(loop.path, loop.line)
     if any(outcome.path == loop.path and outcome.status == "skipped" for outcome in report.outcomes):
-        return f"{loop.path}:{loop.line}: this training loop is left as it is, because its file asks to be skipped"
+        return f"{where}: this training loop is left as it is, because its file asks to be skipped"
     codes = {entry.code for entry in report.ledger if entry.site.loop == loop.id and entry.state == "refused"}
     why = f" ({', '.join(sorted(codes))})" if codes else ""
-    return f"{loop.path}:{loop.line}: this training loop is left as it is, because what forbids it is silenced{why}"
+    return f"{where}: this training loop is left as it is, because what forbids it is silenced{why}"
 
 
 def _loop(loop: LoopSummary, report: Report, colour: bool) -> Iterator[str]:
     """A training loop with what became of each of its sites."""
     trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
-    yield paint(f"{loop.path}:{loop.line}: training loop of {trains}: {loop.state}", "bold", enabled=colour)
+    places = places_of(report.outcomes)
+    yield paint(
+        f"{places.named(loop.path, loop.line)}: training loop of {trains}: {loop.state}", "bold", enabled=colour
+    )
     names = {finding.code: finding.name for finding in report.findings}
     for entry in report.ledger:
         if entry.site.loop == loop.id:
             where = entry.site.anchor
             rule = f" {entry.code} [{names.get(entry.code, '')}]".replace(" []", "") if entry.code else ""
             state = entry.state.replace("_", " ")
-            yield f"    {where.path}:{where.line}:{where.column + 1}: {entry.site.kind} {state}{rule}"
+            yield f"    {places.named(where.path, where.line)}:{where.column + 1}: {entry.site.kind} {state}{rule}"
 
 
 def _statistics(report: Report, colour: bool) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Final
 from ampify.model.source import SourceFile
 from ampify.source.failure import NOT_DECODABLE, NOT_READABLE, NOT_TEXT, UnreadableSource
 from ampify.source.lines import LINE_END
+from ampify.source.notebook_cells import SUFFIX, decode_notebook
 
 _WIDE_MARKS: Final = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -22,9 +23,6 @@ _WIDE_MARKS: Final = (
 
 def read_source(path: Path, display: str) -> SourceFile:
     """The file at `path`, to be known as `display`; raises UnreadableSource."""
-    if path.suffix.lower() == ".ipynb":
-        hint = "export its code with `jupyter nbconvert --to script`, then run ampify on that"
-        raise UnreadableSource(NOT_READABLE, "notebooks are not read in this version", hint)
     return decode_source(read_bytes(path), display)
 
 
@@ -44,7 +42,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode_source(raw: bytes, display: str) -> SourceFile:
-    """The text of `raw`, decoded as Python does (PEP 263); raises UnreadableSource."""
+    """The text of `raw`, decoded as Python does (PEP 263), or as a notebook; raises UnreadableSource."""
+    if display.lower().endswith(SUFFIX):
+        return decode_notebook(raw, display)
     _refuse_binary(raw)
     bom = codecs.BOM_UTF8 if raw.startswith(codecs.BOM_UTF8) else b""
     encoding = _declared_encoding(raw)
