@@ -439,7 +439,6 @@ def test_a_file_name_that_is_no_text() -> None:
     [
         (["missing.py"], "no such file or folder: missing.py"),
         (["train.py", "missing.py", "gone"], "no such file or folder: missing.py, gone"),
-        (["notebook.ipynb"], "notebook.ipynb: notebooks are not available in this version; export it as a .py file"),
         (["--dtype", "bfloat16", "."], "--dtype bfloat16 is not available in this version; it can be float16"),
         (["--write", "--check", "."], "--check writes nothing; give --write or --check, not both"),
         (["-", "train.py"], "standard input (-) goes alone; name files and folders in another run"),

@@ -95,13 +95,6 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         read_source(tmp_path / "pipe.py", "pipe.py")
 
 
-def test_a_notebook_is_refused_for_now(tmp_path: Path) -> None:
-    path = tmp_path / "train.ipynb"
-    path.write_text('{"cells": []}')
-    with pytest.raises(UnreadableSource, match="AMP001 notebooks are not read in this version"):
-        read_source(path, "train.ipynb")
-
-
 @needs_user_ids
 def test_a_file_without_read_permission_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret.py"

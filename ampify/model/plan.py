@@ -29,7 +29,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A file after the run: `before` as read (None for a file whose text could not be read, or that is new), `after` its new text.
+    """A file after the run: `before` as read (None if its text could not be, or the file is new), `after` its new text.
 
     `after` is None unless `status` is "changed". `new_bytes` is the content of a file to be created (vendored runtime).
     """

@@ -83,8 +83,8 @@ def _split(code: str) -> tuple[str, str, str]:
     if runs:
         return "before", runs[0], code[runs.end() :]
     assigned = _ASSIGNED.match(code)
-    # Nobody knows the value of what is read from the outside.
-    return "magic", code, f"{assigned[0][:-1]}input()" if assigned else "pass"
+    # A name that Python gives every module, and of whose value nothing is known.
+    return "magic", code, f"{assigned[0][:-1]}__loader__" if assigned else "pass"
 
 
 def holds_python(cell: str) -> bool:

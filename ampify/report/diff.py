@@ -33,10 +33,10 @@ def _cells(outcome: Outcome, before: SourceFile, notebook: Notebook, after: str)
     """A diff of each cell that changes, for people: `patch` would need one of the notebook's JSON."""
     pairs = zip(notebook.cells, notebook.sources(before.text), notebook.sources(after), strict=True)
     for cell, old, new in pairs:
-        sides = [f"{side}/{outcome.path.lstrip('/')}:cell {cell.number}".encode("utf-8", "replace") for side in "ab"]
+        name = os.fsencode(f"{outcome.path.lstrip('/')}:cell {cell.number}")
         # The last line of a cell has no end, as all of Jupyter's have none: that is not worth saying.
-        lines = [_lines(f"{text}\n".encode("utf-8", "replace")) for text in (old, new)]
-        yield from diff_bytes(unified_diff, *lines, *sides)
+        was, now = (_lines(f"{text}\n".encode("utf-8", "replace")) for text in (old, new))
+        yield from diff_bytes(unified_diff, was, now, b"a/" + name, b"b/" + name)
 
 
 def _lines(raw: bytes) -> list[bytes]:

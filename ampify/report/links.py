@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ampify.report.places import Places
@@ -19,19 +19,15 @@ class Links:
     base: str = ""
     top: str = ""
     folder: str = ""
-    places: Places = Places()
+    places: Places = field(default_factory=Places)
 
     def line(self, path: str, line: int, last: int | None = None) -> str | None:
         """The address of a line, or of several; None for what is in no file of the repository."""
         if path.startswith("<"):
             return None
-        fragment = (
-            ""
-            if path in self.places.notebooks
-            else f"#L{line}"
-            if last is None or last <= line
-            else f"#L{line}-L{last}"
-        )
+        fragment = f"#L{line}" if last is None or last <= line else f"#L{line}-L{last}"
+        if path in self.places.notebooks:
+            fragment = ""
         relative = self._within(path)
         return None if relative is None else f"{self.base}{quote(os.fsencode(relative))}{fragment}"
 

@@ -71,9 +71,10 @@ def _group(title: str, findings: Sequence[Finding], places: Places, hue: Colour,
 
 def _finding(finding: Finding, places: Places, hue: Colour, colour: bool) -> Iterator[str]:
     where = finding.anchor
+    place = f"{places.within(where.path, where.line)}:{where.column + 1}"
     code = paint(finding.code, hue, enabled=colour)
     path = paint(where.path, "bold", enabled=colour)
-    yield f"{path}:{places.within(where.path, where.line)}:{where.column + 1}: {code} [{finding.name}] {finding.message}"
+    yield f"{path}:{place}: {code} [{finding.name}] {finding.message}"
     for related in finding.related:
         yield f"    {places.named(related.anchor.path, related.anchor.line)}: {related.message}"
     if finding.hint:
@@ -100,16 +101,15 @@ def _loop(loop: LoopSummary, report: Report, colour: bool) -> Iterator[str]:
     """A training loop with what became of each of its sites."""
     trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
     places = places_of(report.outcomes)
-    yield paint(
-        f"{places.named(loop.path, loop.line)}: training loop of {trains}: {loop.state}", "bold", enabled=colour
-    )
+    where = places.named(loop.path, loop.line)
+    yield paint(f"{where}: training loop of {trains}: {loop.state}", "bold", enabled=colour)
     names = {finding.code: finding.name for finding in report.findings}
     for entry in report.ledger:
         if entry.site.loop == loop.id:
-            where = entry.site.anchor
+            site = entry.site.anchor
             rule = f" {entry.code} [{names.get(entry.code, '')}]".replace(" []", "") if entry.code else ""
             state = entry.state.replace("_", " ")
-            yield f"    {places.named(where.path, where.line)}:{where.column + 1}: {entry.site.kind} {state}{rule}"
+            yield f"    {places.named(site.path, site.line)}:{site.column + 1}: {entry.site.kind} {state}{rule}"
 
 
 def _statistics(report: Report, colour: bool) -> list[str]:
