@@ -9,7 +9,7 @@ from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
 from ampify.index.slices import dotted
-from ampify.index.syntax import in_order, path_to
+from ampify.index.syntax import in_order, path_to, statements
 from ampify.index.values import External, Frame, Instance, NoneValue, Text, Value, Values
 from ampify.model import facts as f
 from ampify.model.scaling import Device
@@ -92,9 +92,14 @@ class Devices:
         return Device('"cuda"', f"{parameter}.is_cuda", f"{parameter}.device.type")
 
     def is_flag(self, test: f.Expr, frame: Frame) -> bool:
-        """Whether a variable was set by asking torch."""
-        values = self.flow.evaluate(test, frame)
-        return any(isinstance(v, Instance) and v.dotted == "torch.cuda.is_available" for v in values)
+        """Whether a variable is set by what surely is a boolean, wherever its function or module sets it."""
+        name = dotted(test)
+        home = self.flow.home(frame, name.partition(".")[0]) if name else None
+        body = self.flow.scope(home).body if home is not None else ()
+        values = [
+            s.value for s in statements(body) if isinstance(s, f.Assign) and any(dotted(t) == name for t in s.targets)
+        ]
+        return bool(values) and all(map(_is_flag, values))
 
     def tests(self, move: Event) -> list[f.Expr]:
         """What a move stands under; `__name__` aside."""

@@ -49,10 +49,26 @@ class Unscaling:
         """The statement before which an optimizer's gradients are unscaled for a reader; None if that is not needed:
         they are read after the step, or they are not read in training."""
         steps = [s for b in reader.latest | reader.live for s in self.steps_of(b, optimizer) if s.root == reader.root]
+        done = self.done(reader, steps)
+        if done is not None:
+            return None if self.surely_after(reader, done) else Trouble(reader, "a step need not come before this")
         after = [s for s in steps if s.number > reader.number]
-        if not after:
-            return None
-        return self.before(reader, min(after, key=lambda s: s.number))
+        return self.before(reader, min(after, key=lambda s: s.number)) if after else None
+
+    def done(self, reader: Event, steps: list[Event]) -> Event | None:
+        """The step that has consumed the gradients that are read, and unscaled them."""
+        places = {b.anchor for b in reader.latest | reader.live}
+        rounds = [e.number for e in self.trace.events if e.kind == "backward" and e.anchor in places]
+        last = max((number for number in rounds if number < reader.number), default=-1)
+        return next((s for s in steps if last < s.number < reader.number), None)
+
+    def surely_after(self, reader: Event, step: Event) -> bool:
+        """Whether a step has happened on every way to a place in its function or in one that called it."""
+        depth = self.common(reader, step)
+        frame, span = reader.stack[depth]
+        spans = {step.stack[depth][1]}
+        way = path_to(self.flow.scope(frame).body, span)
+        return any(block_settles(block[:index], spans) for block, index in way)
 
     def steps_of(self, backward: Event, optimizer: Value) -> list[Event]:
         """The steps of an optimizer that consume a backward's gradients."""
@@ -161,16 +177,17 @@ class Unscaling:
         _, statement, last = members[-1]
         if self.outer_loop(last):
             return Trouble(last, "a loop in another function steps several optimizers by this statement")
-        waiting = self.waiting(last, {step.anchor for _, _, step in members})
+        waiting = self.waiting([step for _, _, step in members if step.anchor == last.anchor], members)
         if waiting is not None:
             return Trouble(last, f"gradients of the backward on line {waiting.anchor.line} still wait for a step")
         return At(last.frame, statement, len(last.stack) - 1, last)
 
-    def waiting(self, last: Event, ours: set[Anchor]) -> Event | None:
-        """A backward whose gradients are there when a step is done, and wait for a step elsewhere."""
+    def waiting(self, rounds: list[Event], members: list[tuple[int, f.Stmt, Event]]) -> Event | None:
+        """A backward whose gradients are there when a step is done, in one of its rounds, and wait for another."""
+        ours = {step.anchor for _, _, step in members}
         for backward in self.backwards:
             for step in backward.feeds.values():
-                crossed = backward.root == last.root and backward.number < last.number < step.number
+                crossed = any(backward.root == e.root and backward.number < e.number < step.number for e in rounds)
                 if crossed and step.anchor not in ours:
                     return backward
         return None

@@ -1,0 +1,408 @@
+"""How the native target plans a loop: small scripts, each for one turn, with what must be written or why nothing is.
+
+What is written is run as well, in float16 on the CPU: a scaler stops at what it is not asked rightly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from ampify.model.plan import Report
+from ampify.model.settings import Settings
+from ampify.pipeline import run
+from tests.fixture_run.case import Training
+from tests.fixture_run.training import Runner
+from tests.test_native_target import forced, runner
+
+__all__ = ["runner"]
+
+SET_UP = """\
+import torch
+
+torch.manual_seed(1)
+device = torch.device("cpu")
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.randn(6, 4)
+"""
+CAST = 'with torch.autocast(device_type=device.type, dtype=torch.float16, enabled=device.type == "cuda"):'
+
+
+def migrate(folder: Path, **files: str) -> tuple[dict[str, str], Report]:
+    """The texts of some modules after a run, which are written as well."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    report = run([folder], Settings(root=str(folder), target="native"))
+    for outcome in report.outcomes:
+        if outcome.after is not None:
+            Path(folder, outcome.path).write_text(outcome.after, encoding="utf-8")
+    return {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in files}, report
+
+
+def trains(runner: Runner, folder: Path, script: str = "train.py") -> None:
+    """Runs a migrated script in float16."""
+    runner.losses(Training(script), forced(folder))
+
+
+def loop(body: str, before: str = "") -> str:
+    return SET_UP + dedent(before) + "for step in range(4):\n" + indent(dedent(body), "    ")
+
+
+def step(text: str) -> str:
+    return f"optimizer.zero_grad()\n{text}\noptimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        # The loss in the backward's own statement, also where its name is taken.
+        (
+            step("model(x).mean().backward()"),
+            f"{CAST}\n        loss = model(x).mean()\n    scaler.scale(loss).backward()",
+        ),
+        (
+            step("(loss := model(x).mean()).backward()"),
+            f"{CAST}\n        loss = model(x).mean()\n    scaler.scale(loss).backward()",
+        ),
+        # What a loss is gathered in, and loops that compute it.
+        (
+            step(
+                "losses = []\nfor part in x:\n    losses.append(model(part).mean())\nloss = sum(losses)\nloss.backward()"
+            ),
+            "    losses = []\n    with torch.autocast",
+        ),
+        # Statements before and after that have nothing to do with it stay where they are.
+        (
+            step("a = x + 1\nout = model(a)\nprint(out.shape)\nloss = out.mean()\nb = 2\nloss.backward()"),
+            f"    a = x + 1\n    {CAST}\n        out = model(a)\n        print(out.shape)\n        loss = out.mean()\n"
+            "    b = 2\n    scaler.scale(loss).backward()",
+        ),
+        # One clip under a condition, two clips: one unscaling, in the rounds of the step.
+        (
+            step(
+                "loss = model(x).mean()\nloss.backward()\nif step:\n"
+                "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+            ),
+            "    scaler.unscale_(optimizer)\n    if step:\n        torch.nn.utils.clip_grad_norm_",
+        ),
+        (
+            step(
+                "loss = model(x).mean()\nloss.backward()\nfor p in model.parameters():\n    p.grad.clamp_(-1, 1)\n"
+                "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+            ),
+            "    scaler.unscale_(optimizer)\n    for p in model.parameters():\n        p.grad.clamp_(-1, 1)\n"
+            "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    scaler.step(optimizer)",
+        ),
+        # Gradients that are read after the step are unscaled by then.
+        (
+            step("loss = model(x).mean()\nloss.backward()") + "print(model[0].weight.grad.norm())\n",
+            "    scaler.step(optimizer)\n    scaler.update()\n    print(",
+        ),
+        # An optimizer that steps twice in a round has its scale adapted in between.
+        (
+            step("loss = model(x).mean()\nloss.backward()") + step("again = model(x).mean()\nagain.backward()"),
+            "    scaler.step(optimizer)\n    scaler.update()\n    optimizer.zero_grad()",
+        ),
+        # What has no gradients stays outside: its cast weights must not be used again.
+        (
+            step("with torch.no_grad():\n    goal = model(x) + 1\nloss = (model(x) - goal).mean()\nloss.backward()"),
+            f"    with torch.no_grad():\n        goal = model(x) + 1\n    {CAST}\n        loss = (model(x) - goal).mean()",
+        ),
+    ],
+)
+def test_what_is_written_in_a_loop(body: str, written: str, tmp_path: Path, runner: Runner) -> None:
+    texts, report = migrate(tmp_path, train=loop(body))
+    assert [summary.state for summary in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert written in texts["train"]
+    assert texts["train"].count("unscale_") == written.count("unscale_")
+    trains(runner, tmp_path)
+
+
+GAN = """\
+import torch
+
+torch.manual_seed(2)
+device = torch.device("cpu")
+D = torch.nn.Linear(3, 1).to(device)
+G = torch.nn.Linear(3, 3).to(device)
+opt_d = torch.optim.SGD(D.parameters(), lr=0.01)
+opt_g = torch.optim.SGD(G.parameters(), lr=0.01)
+for i in range(4):
+    z = torch.randn(5, 3)
+    fake = G(z)
+    opt_d.zero_grad()
+    d_loss = D(fake.detach()).mean() - D(z).mean()
+    d_loss.backward()
+    opt_d.step()
+"""
+
+
+def test_two_optimizers_share_an_update_where_they_step_together(tmp_path: Path, runner: Runner) -> None:
+    body = "    opt_g.zero_grad()\n    g_loss = -D(fake).mean()\n    g_loss.backward()\n    opt_g.step()\n"
+    texts, _ = migrate(tmp_path, train=GAN + body)
+    assert texts["train"].count("scaler.update()") == 1
+    assert texts["train"].endswith("    scaler.step(opt_g)\n    scaler.update()\n")
+    assert "    scaler.step(opt_d)\n    opt_g.zero_grad()" in texts["train"]
+    trains(runner, tmp_path)
+
+
+def test_two_optimizers_that_step_at_times_of_their_own_have_updates_of_their_own(
+    tmp_path: Path, runner: Runner
+) -> None:
+    body = "    if i % 2:\n        opt_g.zero_grad()\n        g_loss = -D(G(z)).mean()\n        g_loss.backward()\n"
+    texts, _ = migrate(tmp_path, train=f"{GAN}{body}        opt_g.step()\n")
+    assert "    scaler.step(opt_d)\n    scaler.update()\n    if i % 2:" in texts["train"]
+    assert texts["train"].endswith("        scaler.step(opt_g)\n        scaler.update()\n")
+    trains(runner, tmp_path)
+
+
+def test_the_scale_does_not_change_while_gradients_wait(tmp_path: Path) -> None:
+    body = (
+        "    g_loss = -D(fake).mean()\n    g_loss.backward()\n    opt_d.step()\n    if i % 2:\n        opt_g.step()\n"
+    )
+    before = GAN.replace("    opt_d.step()\n", "") + body
+    texts, report = migrate(tmp_path, train=before)
+    assert texts["train"] == before
+    assert "AMP231" in {finding.code for finding in report.findings if finding.refuses}
+
+
+TRAINED = step("loss = model(x).mean()\nloss.backward()")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (
+            loop("if x.sum() > step:\n    model(x).mean().backward()\n    continue\noptimizer.step()\n"),
+            "AMP231",
+            "before",
+        ),
+        (
+            loop(
+                "loss = model(x).mean()\nif loss > 0:\n    loss.backward()\noptimizer.step()\noptimizer.zero_grad()\n"
+            ),
+            "AMP231",
+            "need not come before",
+        ),
+        (
+            loop(
+                "loss = model(x).mean()\nloss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+                "if step % 2:\n    optimizer.step()\n    optimizer.zero_grad()\n"
+            ),
+            "AMP231",
+            "other rounds",
+        ),
+        (
+            loop(
+                "optimizer.zero_grad()\nother.zero_grad()\nloss = model(x).mean()\nloss.backward()\n"
+                "optimizer.step()\nother.step()\n",
+                "other = torch.optim.SGD(model.parameters(), lr=0.1)\n",
+            ),
+            "AMP231",
+            "the same parameters",
+        ),
+        (
+            loop(
+                step(
+                    "y = x.clone().requires_grad_()\nout = model(y).sum()\n"
+                    "(g,) = torch.autograd.grad(out, y, create_graph=True)\nloss = out + g.norm()\nloss.backward()"
+                )
+            ),
+            "AMP231",
+            "part of a loss",
+        ),
+        (
+            loop(
+                step("loss = (model(x) - goal(x)).mean()\nloss.backward()"),
+                "@torch.no_grad()\ndef goal(x):\n    return model(x) + 1\n",
+            ),
+            "AMP230",
+            "without gradients",
+        ),
+    ],
+)
+def test_what_is_not_exact_is_refused_with_its_reason(text: str, code: str, said: str, tmp_path: Path) -> None:
+    texts, report = migrate(tmp_path, train=text)
+    assert texts["train"] == text
+    (finding,) = [finding for finding in report.findings if finding.refuses]
+    assert finding.code == code
+    assert said in finding.message
+    assert finding.hint
+
+
+def test_a_penalty_in_a_function_of_its_own_is_computed_in_float32(tmp_path: Path, runner: Runner) -> None:
+    penalty = """\
+def penalty(critic, inputs):
+    inputs = inputs.clone().requires_grad_()
+    scores = critic(inputs)
+    found = torch.autograd.grad(scores, inputs, torch.ones_like(scores), create_graph=True)[0]
+    assert scores.dtype == torch.float32
+    return ((found.norm(2, dim=1) - 1) ** 2).mean()
+
+
+"""
+    body = step("score = model(x).mean()\ngp = penalty(model, x)\nloss = score + gp\nloss.backward()")
+    texts, report = migrate(tmp_path, train=loop(body, penalty))
+    assert [summary.state for summary in report.loops] == ["migrated"]
+    assert f"    {CAST}\n        score = model(x).mean()\n    gp = penalty(model, x)\n" in texts["train"]
+    trains(runner, tmp_path)
+
+
+# How the scaler gets about
+
+ENGINE = """\
+import torch
+
+
+def train_one(model, optimizer, x{parameters}):
+    optimizer.zero_grad()
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+"""
+MAIN = """\
+import torch
+
+from engine import train_one
+
+
+def main():
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        print(train_one({arguments}))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "parameters_after", "arguments_after"),
+    [
+        ("", "model, optimizer, torch.ones(2, 4)", ", scaler", "model, optimizer, torch.ones(2, 4), scaler"),
+        (
+            "",
+            "model, optimizer, x=torch.ones(2, 4)",
+            ", scaler",
+            "model, optimizer, x=torch.ones(2, 4), scaler=scaler",
+        ),
+        (
+            ", factor: float = 1.0",
+            "model, optimizer, torch.ones(2, 4)",
+            ", factor: float = 1.0, *, scaler",
+            "model, optimizer, torch.ones(2, 4), scaler=scaler",
+        ),
+        (
+            ", **more",
+            "*(model, optimizer), torch.ones(2, 4)",
+            ", scaler, **more",
+            "*(model, optimizer), torch.ones(2, 4), scaler=scaler",
+        ),
+    ],
+)
+def test_the_scaler_goes_along_a_call(
+    parameters: str, arguments: str, parameters_after: str, arguments_after: str, tmp_path: Path, runner: Runner
+) -> None:
+    files = {"engine": ENGINE.format(parameters=parameters), "train": MAIN.format(arguments=arguments)}
+    texts, report = migrate(tmp_path, **files)
+    assert [summary.state for summary in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert f"def train_one(model, optimizer, x{parameters_after}):" in texts["engine"]
+    assert f"print(train_one({arguments_after}))" in texts["train"]
+    trains(runner, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("\n\ndef train_one", "\n\n@torch.enable_grad()\ndef train_one"), "decorated"),
+        (("    return loss.item()\n", "    return loss.item()\n\n\nEPOCHS = [train_one]\n"), "handed on"),
+        (
+            ("    return loss.item()\n", "    return loss.item()\n\n\ndef other(kept):\n    kept.run = train_one\n"),
+            "handed on",
+        ),
+    ],
+)
+def test_a_function_that_cannot_be_given_it_refuses_the_loop(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    engine = ENGINE.format(parameters="").replace(*change)
+    files = {"engine": engine, "train": MAIN.format(arguments="model, optimizer, torch.ones(2, 4)")}
+    texts, report = migrate(tmp_path, **files)
+    assert texts == files
+    (finding,) = [finding for finding in report.findings if finding.refuses]
+    assert finding.code == "AMP122"
+    assert said in finding.message
+
+
+def test_a_function_that_reads_the_optimizer_from_its_module_reads_the_scaler_there(
+    tmp_path: Path, runner: Runner
+) -> None:
+    text = SET_UP + (
+        "\n\ndef train(batch):\n" + indent(TRAINED.replace("model(x)", "model(batch)"), "    ") + "\n\ntrain(x)\n"
+    )
+    texts, _ = migrate(tmp_path, train=text)
+    assert "def train(batch):" in texts["train"]
+    assert 'scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")\nx = ' in texts["train"]
+    trains(runner, tmp_path)
+
+
+def test_a_name_that_is_taken_is_not_taken_again(tmp_path: Path, runner: Runner) -> None:
+    text = loop(TRAINED, "scaler = 2.0\n")
+    texts, _ = migrate(tmp_path, train=text)
+    assert "grad_scaler = torch.amp.GradScaler(" in texts["train"]
+    assert "scaler = 2.0\n" in texts["train"]
+    trains(runner, tmp_path)
+
+
+def test_torch_is_imported_by_name_where_it_is_not_as_a_whole(tmp_path: Path, runner: Runner) -> None:
+    text = (
+        "from torch import nn, ones, optim\n\nmodel = nn.Linear(4, 1)\n"
+        "optimizer = optim.SGD(model.parameters(), lr=0.1)\nfor step in range(3):\n"
+        "    optimizer.zero_grad()\n    loss = model(ones(2, 4)).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    texts, _ = migrate(tmp_path, train=text)
+    assert "from torch.amp import GradScaler\n" in texts["train"]
+    assert 'scaler = GradScaler("cuda", enabled=next(model.parameters()).is_cuda)' in texts["train"]
+    trains(runner, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("device", "moved", "written"),
+    [
+        ('device = torch.device("cpu")', "model.to(device)", 'device.type, enabled=device.type == "cuda"'),
+        ('where = "cuda" if torch.cuda.is_available() else "cpu"', "model.to(where)", 'where, enabled=where == "cuda"'),
+        (
+            'args = argparse.ArgumentParser().parse_args()\nargs.device = "cpu"',
+            "model.to(args.device)",
+            'args.device, enabled=args.device == "cuda"',
+        ),
+        (
+            "use_cuda = torch.cuda.is_available()",
+            "if use_cuda:\n    model.cuda()",
+            '"cuda", enabled=use_cuda',
+        ),
+        (
+            "args = argparse.Namespace(gpu=0)\nif not torch.cuda.is_available():\n    args.gpu = None",
+            "if args.gpu is not None:\n    model.cuda()",
+            '"cuda", enabled=args.gpu is not None',
+        ),
+        ("", "model = model", '"cuda", enabled=next(model.parameters()).is_cuda'),
+    ],
+)
+def test_the_device_is_told_as_the_script_tells_it(
+    device: str, moved: str, written: str, tmp_path: Path, runner: Runner
+) -> None:
+    text = (
+        f"import argparse\n\nimport torch\n\n{device}\nmodel = torch.nn.Linear(4, 1)\n{moved}\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nx = torch.ones(2, 4)\n"
+        f"for step in range(3):\n{indent(TRAINED, '    ')}"
+    )
+    texts, _ = migrate(tmp_path, train=text)
+    assert f"scaler = torch.amp.GradScaler({written})" in texts["train"]
+    runner.losses(Training("train.py"), tmp_path)
