@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot, around
 from ampify.index.names import Names
-from ampify.index.slices import Slices, dotted
+from ampify.index.slices import Slices, dotted, spelled
 from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Values
 from ampify.model import facts as f
@@ -255,18 +255,10 @@ def home_of(anchor: Anchor, optimizer: str, spot: Spot, flow: Flow) -> Home:
     """Where the scaler of a place is kept: beside the optimizer, if that is a field of an object of the project."""
     owner, _, _ = optimizer.rpartition(".")
     if owner and all(part.isidentifier() for part in owner.split(".")):
-        values = flow.evaluate(_spelled(owner), spot.frame)
+        values = flow.evaluate(spelled(owner), spot.frame)
         if len(values) == 1 and all(isinstance(v, Instance) and isinstance(v.cls, ClassValue) for v in values):
             return Home(anchor, spot, owner, values)
     return Home(anchor, spot)
-
-
-def _spelled(text: str) -> f.Expr:
-    first, *rest = text.split(".")
-    expr: f.Expr = f.Name((1, 0, 1, 0), first)
-    for part in rest:
-        expr = f.Attribute((1, 0, 1, 0), expr, part)
-    return expr
 
 
 def free_name(candidates: Iterable[str], taken: Iterable[frozenset[str]]) -> str | None:

@@ -12,7 +12,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.gradless import Gradless
 from ampify.index.probabilities import Probabilities
-from ampify.index.slices import Slices, reads
+from ampify.index.slices import ANY, Slices, reads, spelled
 from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, FunctionValue, Instance, Method, Opaque, Value
@@ -103,7 +103,16 @@ class Regions:
                     yield one
             if depth:
                 caller, at = backward.stack[depth - 1]
+                if found_any:
+                    # Of what callers prepare, only what a model computed matters still.
+                    needed = frozenset(name for name in needed if self.is_computed(name, frame))
                 needed = self.slices.outside(needed, frame, caller, at)
+
+    def is_computed(self, name: str, frame: Frame) -> bool:
+        """Whether a model may have computed what a dotted name means."""
+        if name.startswith(ANY):
+            return False
+        return any(isinstance(v, Derived) for v in self.flow.evaluate(spelled(name), frame))
 
     @staticmethod
     def innermost_loop(backward: Event) -> tuple[Frame, f.Span] | None:

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 
 from ampify.index.clips import Clips
 from ampify.index.devices import Devices
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.hindrances import Hindrances, Refused
 from ampify.index.moments import Spot
 from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions
 from ampify.index.regions import Regions, Stretch, loss_of
-from ampify.index.slices import reads
 from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.unscaling import At, Trouble, Unscaling
@@ -53,16 +52,6 @@ class Parts:
     models: frozenset[Value]
     related: tuple[Event, ...]
     places: tuple[Initialize, ...]
-
-
-class Refused(Exception):
-    """A loop cannot be put into torch's mixed precision exactly."""
-
-    def __init__(self, kind: str, anchor: Anchor, detail: str) -> None:
-        super().__init__(detail)
-        self.kind = kind
-        self.anchor = anchor
-        self.detail = detail
 
 
 class Scalings:
@@ -119,8 +108,7 @@ class _Planning:
 
     def scaling(self) -> Scaling:
         parts = self.parts
-        self.refuse_penalties()
-        self.refuse_steps()
+        Hindrances(self.flow, self.scalings.trace, parts.backwards, parts.related).refuse()
         widenings = tuple(self.widenings())
         homes = list(self.homes())
         name = self.scalings.name(parts, homes)
@@ -175,42 +163,6 @@ class _Planning:
         statement = block[index]
         simple = isinstance(statement, f.Assign | f.Evaluate)
         return self.flow.files[frame.path].anchor(statement) if simple else None
-
-    def refuse_penalties(self) -> None:
-        for event in self.parts.related:
-            if event.kind == "autograd_grad" and not self.is_apart(event):
-                detail = "gradients that are part of a loss are computed here, and a scaler does not scale these"
-                raise Refused("gradients-out-of-step", event.anchor, detail)
-
-    def refuse_steps(self) -> None:
-        """Steps that a scaler would stop at, or unscale twice for."""
-        unscaling = self.unscaling()
-        entities = self.scalings.trace.classify.entities
-        for event in self.parts.backwards:
-            for one, other in combinations(sorted(event.feeds, key=lambda value: value.number), 2):
-                # Where one statement steps both, it is one of them or the other.
-                apart = event.feeds[one].anchor != event.feeds[other].anchor
-                if apart and entities.share(one, other):
-                    place = event.feeds[other].anchor
-                    detail = "two optimizers step the same parameters, and each would unscale their gradients"
-                    raise Refused("gradients-out-of-step", place, detail)
-        for step in self.steps():
-            if not unscaling.fed(step):
-                detail = "a backward need not come before this step, and a scaler stops at one without gradients"
-                raise Refused("gradients-out-of-step", step.anchor, detail)
-
-    def is_apart(self, event: Event) -> bool:
-        """Whether gradients by inputs are computed in a function that runs the model for them itself: called from
-        outside autocast, all of it is in float32."""
-        if event.detail != "penalty" or not isinstance(event.node, f.Call):
-            return False
-        named = [value for name, value in event.node.keywords if name == "outputs"]
-        outputs = {name.partition(".")[0] for expr in (*event.node.args[:1], *named) for name in reads(expr)}
-        scope = self.flow.scope(event.frame)
-        given = {parameter.name for parameter in scope.parameters}
-        backwards = {(b.frame.path, b.frame.scope) for b in self.parts.backwards}
-        own = scope.kind == "function" and (event.frame.path, event.frame.scope) not in backwards
-        return own and bool(outputs) and outputs <= scope.bound - given
 
     # Autocast
 

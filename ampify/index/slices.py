@@ -144,6 +144,15 @@ def dotted(expr: f.Expr) -> str:
     return f"{base}.{expr.attr}" if base and isinstance(expr, f.Attribute) else ""
 
 
+def spelled(text: str) -> f.Expr:
+    """The expression of a dotted name, at no place of its own."""
+    first, *rest = text.split(".")
+    expr: f.Expr = f.Name((1, 0, 1, 0), first)
+    for part in rest:
+        expr = f.Attribute((1, 0, 1, 0), expr, part)
+    return expr
+
+
 def reads(expr: f.Expr) -> Iterator[str]:
     """The names with their attributes, as far as they go, that an expression reads."""
     for node, parents in in_order(expr):

@@ -12,7 +12,6 @@ from ampify.index.syntax import inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
-from ampify.model.anchor import Anchor
 
 
 @dataclass(frozen=True, slots=True)
