@@ -141,7 +141,9 @@ class Unscaling:
         feeding = [b for b in feeding if b.root == step.root]
         if not feeding:
             return step.root not in {b.root for b in self.backwards}
-        depth = min(self.common(b, step) for b in feeding)
+        # Those of the same call of a function, where several calls lead there.
+        depth = max(self.common(b, step) for b in feeding)
+        feeding = [b for b in feeding if self.common(b, step) == depth]
         frame, span = step.stack[depth]
         spans = {b.stack[depth][1] for b in feeding}
         way = path_to(self.flow.scope(frame).body, span)
