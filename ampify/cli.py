@@ -32,6 +32,8 @@ from ampify.rules.documentation import explanation, read_documentation
 from ampify.write import put_report, require_place
 
 DASH = Path("-")
+# Where a context keeps that `migrate` was not typed.
+NAMELESS = "ampify.nameless"
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
 OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify")
@@ -54,6 +56,23 @@ class LeftUnwritten(Problem):
     exit_code = LEFT_FOR_A_PERSON
 
 
+class NamelessContext(click.Context):
+    """The context of a command that goes by the program's name where its own was left out."""
+
+    @property
+    def command_path(self) -> str:
+        """What was typed to get here, as usage lines show it."""
+        if self.parent is not None and self.meta.get(NAMELESS):
+            return self.parent.command_path
+        return super().command_path
+
+
+class NamelessCommand(click.Command):
+    """A command whose name can be left out."""
+
+    context_class = NamelessContext
+
+
 class CommandsFirst(click.Group):
     """A group whose first argument is a command's name, or else the start of what `migrate` takes."""
 
@@ -61,6 +80,7 @@ class CommandsFirst(click.Group):
         """Puts `migrate` where no command is named."""
         if args and args[0] not in (*self.commands, "--help", "--version"):
             args = ["migrate", *args]
+            ctx.meta[NAMELESS] = True
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -127,7 +147,7 @@ def main() -> None:
     """
 
 
-@main.command(short_help="Migrate training scripts; the name can be left out.")
+@main.command(cls=NamelessCommand, short_help="Migrate training scripts; the name can be left out.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
 @click.option("--allow-dirty", is_flag=True, help="Do not warn when --write changes files with uncommitted changes.")
@@ -149,7 +169,7 @@ def main() -> None:
     "--dtype",
     shell_complete=choosing("dtype"),
     metavar="float16",
-    help="The reduced precision to write for.  [default: float16]",
+    help="What autocast casts to at O1 to O3; for bfloat16, take --opt-level O4 or O5.  [default: float16]",
 )
 @click.option("--vendor", metavar="DIR", help="Copy the runtime into DIR instead of adding a requirement.")
 @click.option("--add-flag", is_flag=True, help="Give the script's argparse an --opt-level option.")

@@ -98,6 +98,16 @@ def test_a_loop_whose_refusal_is_silenced_is_not_passed_over() -> None:
     assert said not in text_report(replace(report, findings=(REFUSAL,)))
 
 
+def test_a_refusal_of_a_site_speaks_of_its_loop() -> None:
+    entry = LedgerEntry(Site("clip", PLACE, "a"), "refused", "AMP503")
+    report = replace(a_report(loops=(loop("refused"),)), ledger=(entry,))
+    clip = replace(REFUSAL, code="AMP503", name="apex-without-equal", anchor=PLACE, loop=None)
+    elsewhere = replace(clip, anchor=replace(PLACE, line=PLACE.line + 9, end_line=PLACE.end_line + 9))
+    assert "is silenced" in text_report(report)
+    assert "is silenced" in text_report(replace(report, findings=(elsewhere,)))
+    assert "is silenced" not in text_report(replace(report, findings=(clip,)))
+
+
 # The summary
 
 

@@ -59,7 +59,10 @@ def _nowhere(without: tuple[str, ...]) -> Iterator[Finding]:
         return
     code, name = MISSING
     message = "the migrated code imports the runtime, and no file that lists torch was found to add it to"
-    hint = f"where the code is to run: pip install '{RUNTIME_REQUIREMENT}'; or copy the runtime in with --vendor DIR"
+    hint = (
+        f"where the code is to run: pip install '{RUNTIME_REQUIREMENT}' if your package index has it, "
+        "pip install . in a checkout of ampify otherwise; or copy the runtime in with --vendor DIR"
+    )
     related = tuple(Related(line_anchor(path, 1), "imports the runtime too") for path in without[1:])
     yield Finding(code, name, line_anchor(without[0], 1), message, hint, related=related)
 

@@ -119,8 +119,12 @@ def edited_path(edit: Edit) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Edits that belong together. `group` is the id of the training loop; a group is applied whole or not at all."""
+    """Edits that belong together. `group` is the id of the training loop; a group is applied whole or not at all.
+
+    `caution` says of an unsafe fix, in a few words, what it changes.
+    """
 
     edits: tuple[Edit, ...]
     applicability: Applicability = "safe"
     group: str | None = None
+    caution: str = ""

@@ -80,7 +80,9 @@ def _hear(finding: Finding, decision: _Decision, comments: Comments, settings: S
         if finding.refuses or finding.fix:
             decision.block(group_of(finding), finding.code)
     elif finding.applicability == "unsafe" and not settings.unsafe:
-        hint = f"{finding.hint}; needs --unsafe" if finding.hint else "needs --unsafe"
+        caution = f": {finding.fix.caution}" if finding.fix and finding.fix.caution else ""
+        needs = f"needs --unsafe{caution}"
+        hint = f"{finding.hint}; {needs}" if finding.hint else needs
         decision.refuse(replace(finding, refuses=True, hint=hint))
     elif finding.refuses:
         decision.refuse(finding)

@@ -17,7 +17,7 @@ def unresolved(sites: Iterable[Site], findings: Iterable[Finding]) -> tuple[Find
     return tuple(
         _unresolved(site)
         for site in sites
-        if site.loop is None and site.training and not any(_speaks_of(f, site) for f in said.get(site.anchor.path, ()))
+        if site.loop is None and site.training and not any(speaks_of(f, site) for f in said.get(site.anchor.path, ()))
     )
 
 
@@ -45,7 +45,7 @@ def _entry(
 ) -> LedgerEntry:
     if not site.training:
         return LedgerEntry(site, "not_training", "")
-    unfixed = [finding for finding in left.get(site.anchor.path, ()) if _speaks_of(finding, site)]
+    unfixed = [finding for finding in left.get(site.anchor.path, ()) if speaks_of(finding, site)]
     refusal = next((finding.code for finding in unfixed if finding.refuses), None)
     if site.loop is not None and site.loop in refused:
         return LedgerEntry(site, "refused", refusal or refused[site.loop])
@@ -72,7 +72,8 @@ def _by_path(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     return by_path
 
 
-def _speaks_of(finding: Finding, site: Site) -> bool:
+def speaks_of(finding: Finding, site: Site) -> bool:
+    """Whether a finding, or a place it points to, is a site's."""
     return _same_place(finding.anchor, site.anchor) or any(r.anchor == site.anchor for r in finding.related)
 
 

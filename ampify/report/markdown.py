@@ -16,7 +16,7 @@ from ampify.report.budget import Part, fitted
 from ampify.report.excerpt import Excerpts, lines_of, read_excerpts
 from ampify.report.links import Links
 from ampify.report.markup import code, inline, link, row
-from ampify.report.standing import Standing, ranked, told_once
+from ampify.report.standing import Standing, left_alone, ranked, told_once
 from ampify.report.text import summary_line
 from ampify.report.wording import KINDS, counted, in_words
 from ampify.rules import find_rule
@@ -69,7 +69,7 @@ def _opening(report: Report) -> str:
 def _for_a_person(report: Report, links: Links) -> Part:
     groups = ranked(report)
     items = [_told(f, words, links) for standing, words in _PERSON for f in told_once(groups[standing])]
-    items += [_silenced(loop, links) for loop in _silenced_loops(report)]
+    items += [f"- {_place(loop.path, loop.line, links)} {inline(why)}\n" for loop, why in left_alone(report)]
     if not items:
         return Part("\n## For a person\n\nNothing was refused, and nothing needs a judgement.\n")
     return Part(f"\n## For a person ({len(items)})\n\nThe worst first.\n\n", tuple(items), "finding", share=0.6)
@@ -85,16 +85,6 @@ def _told(finding: Finding, standing: str, links: Links) -> str:
     if finding.hint:
         lines.append(f"  - *What to do:* {inline(finding.hint)}\n")
     return "".join(lines)
-
-
-def _silenced_loops(report: Report) -> list[LoopSummary]:
-    spoken_of = {finding.loop for finding in report.findings if finding.refuses}
-    return [loop for loop in report.loops if loop.state == "refused" and loop.id not in spoken_of]
-
-
-def _silenced(loop: LoopSummary, links: Links) -> str:
-    where = _place(loop.path, loop.line, links)
-    return f"- {where} this training loop is left as it is, because what forbids it is silenced\n"
 
 
 def _rules(report: Report) -> Part:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ampify.model.finding import Finding
-from ampify.model.plan import Report
+from ampify.model.plan import LoopSummary, Report
+from ampify.plan.ledger import speaks_of
 
 Standing: TypeAlias = Literal["failed", "refused", "review", "withheld", "applied"]
 
@@ -44,6 +45,27 @@ def told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def loose_refusals(report: Report) -> int:
     """How many places are refused that belong to no training loop."""
     return len(told_once(finding for finding in ranked(report)["refused"] if finding.loop is None))
+
+
+def left_alone(report: Report) -> tuple[tuple[LoopSummary, str], ...]:
+    """The refused loops that no finding speaks of, each with a sentence that says why it is left as it is."""
+    refusing = [finding for finding in report.findings if finding.refuses]
+    quiet = (loop for loop in report.loops if loop.state == "refused" and not _spoken_of(loop, report, refusing))
+    return tuple((loop, f"this training loop is left as it is, because {_reason(loop, report)}") for loop in quiet)
+
+
+def _spoken_of(loop: LoopSummary, report: Report, refusing: Iterable[Finding]) -> bool:
+    """Whether a refusal is told of a loop, or of a site of it: what is said of a place names no loop."""
+    sites = [entry.site for entry in report.ledger if entry.site.loop == loop.id and entry.state == "refused"]
+    return any(finding.loop == loop.id or any(speaks_of(finding, site) for site in sites) for finding in refusing)
+
+
+def _reason(loop: LoopSummary, report: Report) -> str:
+    if any(outcome.path == loop.path and outcome.status == "skipped" for outcome in report.outcomes):
+        return "its file asks to be skipped"
+    codes = {entry.code for entry in report.ledger if entry.site.loop == loop.id and entry.state == "refused"}
+    why = f" ({', '.join(sorted(codes))})" if codes else ""
+    return f"what forbids it is silenced{why}"
 
 
 def _standing(finding: Finding, unread: set[str], refused_loops: set[str]) -> Standing:

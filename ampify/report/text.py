@@ -11,7 +11,7 @@ from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.colour import Colour, paint
 from ampify.report.places import Places, places_of
-from ampify.report.standing import STANDINGS, Standing, loose_refusals, ranked, told_once
+from ampify.report.standing import STANDINGS, Standing, left_alone, loose_refusals, ranked, told_once
 from ampify.report.wording import counted, in_words
 
 LoopState: TypeAlias = Literal["migrated", "right", "refused"]
@@ -43,7 +43,8 @@ def text_report(report: Report, style: Style = Style()) -> str:
     """Findings, worst first, and the summary; where no diff shows them, the files that change."""
     blocks: list[list[str]] = [*_groups(report, style)]
     if not style.quiet:
-        blocks.append(_left_alone(report))
+        places = places_of(report.outcomes)
+        blocks.append([f"{places.named(loop.path, loop.line)}: {why}" for loop, why in left_alone(report)])
     if style.verbose:
         blocks += [[*_loop(loop, report, style.colour)] for loop in report.loops]
     if style.statistics:
@@ -79,22 +80,6 @@ def _finding(finding: Finding, places: Places, hue: Colour, colour: bool) -> Ite
         yield f"    {places.named(related.anchor.path, related.anchor.line)}: {related.message}"
     if finding.hint:
         yield f"    {paint('hint:', 'dim', enabled=colour)} {finding.hint}"
-
-
-def _left_alone(report: Report) -> list[str]:
-    """Loops whose refusal is silenced: the findings do not speak of them, and yet they are not migrated."""
-    spoken_of = {finding.loop for finding in report.findings if finding.refuses}
-    quiet = [loop for loop in report.loops if loop.state == "refused" and loop.id not in spoken_of]
-    return [_quiet(loop, report) for loop in quiet]
-
-
-def _quiet(loop: LoopSummary, report: Report) -> str:
-    where = places_of(report.outcomes).named(loop.path, loop.line)
-    if any(outcome.path == loop.path and outcome.status == "skipped" for outcome in report.outcomes):
-        return f"{where}: this training loop is left as it is, because its file asks to be skipped"
-    codes = {entry.code for entry in report.ledger if entry.site.loop == loop.id and entry.state == "refused"}
-    why = f" ({', '.join(sorted(codes))})" if codes else ""
-    return f"{where}: this training loop is left as it is, because what forbids it is silenced{why}"
 
 
 def _loop(loop: LoopSummary, report: Report, colour: bool) -> Iterator[str]:

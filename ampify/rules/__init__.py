@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,6 +17,8 @@ from ampify.model.settings import Settings, Target
 
 Check: TypeAlias = Callable[[Project, Settings], Iterable[Finding]]
 
+# What is unsafe about a fix, as the documentation has it under "Fix safety".
+CAUTION = re.compile(r"^Fix safety\n-+\n.*?\bUnsafe\b[^:]*:\s+(?P<caution>.*?)(?:\.\s|\s*\Z)", re.MULTILINE | re.DOTALL)
 MODULE_NAME = re.compile(r"(?P<code>amp\d{3})_(?P<name>[a-z0-9_]+)")
 
 
@@ -66,9 +68,18 @@ def _run(rule: Rule, project: Project, settings: Settings) -> list[Finding]:
     if rule.check is None:
         return []
     try:
-        return list(rule.check(project, settings))
+        return [_cautioned(rule, finding) for finding in rule.check(project, settings)]
     except Exception as failure:
         raise RuleFailed(rule.code) from failure
+
+
+def _cautioned(rule: Rule, finding: Finding) -> Finding:
+    """A finding whose unsafe fix says what the rule's documentation says of it, the first sentence."""
+    if finding.fix is None or finding.fix.applicability != "unsafe":
+        return finding
+    said = CAUTION.search(rule.documentation)
+    caution = " ".join(said["caution"].split()) if said else ""
+    return replace(finding, fix=replace(finding.fix, caution=caution))
 
 
 def _discover() -> Iterator[Rule]:

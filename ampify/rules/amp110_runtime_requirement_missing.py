@@ -12,7 +12,8 @@ On the next machine the script would stop at `from ampify_runtime import amp`.
 
 Hint
 ----
-Run `pip install 'ampify>=0.1'` where the code is to run, or let `--vendor DIR` copy the runtime into the repository.
+Where the code is to run, install ampify: `pip install 'ampify>=0.1'` from a package index that has it, `pip install .`
+in a checkout of ampify. Or let `--vendor DIR` copy the runtime into the repository, which then needs neither.
 """
 
 from __future__ import annotations

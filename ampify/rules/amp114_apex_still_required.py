@@ -11,7 +11,8 @@ Building apex takes minutes where it works, and fails wherever CUDA and torch do
 
 Hint
 ----
-Take the lines away that install apex; `pip install 'ampify>=0.1'` is what takes its place.
+Take the lines away that install apex; `pip install 'ampify>=0.1'` takes its place, or, from a checkout of
+ampify, `pip install .` there.
 """
 
 from __future__ import annotations

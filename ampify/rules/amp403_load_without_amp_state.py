@@ -3,7 +3,8 @@
 What it does
 ------------
 Restores amp's state beside the optimizer's, if the checkpoint has it: older checkpoints load as before. Where the
-checkpoint is no plain name that can be asked for another key, or is gone over key by key, it only reports.
+checkpoint is no plain name that can be asked for another key, or is gone over key by key, it only reports. One that
+holds the states of several optimizers holds one state of amp, which is loaded once, after the last of them.
 
 Why it matters
 --------------

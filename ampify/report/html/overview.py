@@ -13,7 +13,7 @@ from ampify.report.html.element import element, icon, sentence, text
 from ampify.report.html.loops import SITE_STATES
 from ampify.report.html.notes import note_card, place_link
 from ampify.report.html.views import Note, Views
-from ampify.report.standing import Standing
+from ampify.report.standing import Standing, left_alone
 from ampify.report.wording import counted
 from ampify.rules import find_rule
 from ampify.rules.documentation import read_documentation
@@ -89,12 +89,12 @@ def _bar(report: Report) -> str:
 def person_section(report: Report, views: Views) -> str:
     """What is left to a person, the worst first."""
     notes = [note for note in views.notes if note.standing in _PERSON]
-    silenced = _silenced(report)
+    silenced = left_alone(report)
     if not notes and not silenced:
         said = element("p", "Nothing was refused, and nothing needs a judgement.", class_="lead")
         return element("section", element("h2", "For a person"), said, id="person", aria_label="For a person")
     cards = [note_card(note, views, listed=True) for note in notes]
-    cards += [_silenced_card(loop, views) for loop in silenced]
+    cards += [_silenced_card(loop, why, views) for loop, why in silenced]
     head = element("h2", "For a person ", element("span", str(len(cards)), class_="count"))
     return element(
         "section",
@@ -107,18 +107,19 @@ def person_section(report: Report, views: Views) -> str:
 
 
 def _left_to_a_person(report: Report, views: Views) -> int:
-    return sum(note.standing in _PERSON for note in views.notes) + len(_silenced(report))
+    return sum(note.standing in _PERSON for note in views.notes) + len(left_alone(report))
 
 
-def _silenced(report: Report) -> Sequence[LoopSummary]:
-    spoken_of = {finding.loop for finding in report.findings if finding.refuses}
-    return [loop for loop in report.loops if loop.state == "refused" and loop.id not in spoken_of]
-
-
-def _silenced_card(loop: LoopSummary, views: Views) -> str:
+def _silenced_card(loop: LoopSummary, why: str, views: Views) -> str:
     where = element("p", place_link(loop.path, loop.line, views), class_="where")
-    said = "This training loop is left as it is, because what forbids it is silenced."
-    return element("li", where, element("p", said), class_="note refused", data_state="refused", data_code="")
+    return element(
+        "li",
+        where,
+        element("p", f"{why[0].upper()}{why[1:]}."),
+        class_="note refused",
+        data_state="refused",
+        data_code="",
+    )
 
 
 def rules_section(views: Views) -> str:
