@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from ampify_runtime import amp
+from ampify_runtime.optimizers import FusedAdam
 from torch import nn
 from torch.nn.parallel import DataParallel
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
@@ -328,3 +329,33 @@ def test_the_same_again_changes_nothing() -> None:
     amp.initialize(model, optimizer, opt_level="O2", verbosity=0)
     assert all(p is q for p, q in zip(optimizer.param_groups[0]["params"], masters, strict=True))
     assert len(model._forward_pre_hooks) == len(model._state_dict_hooks) == 1
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_state_of_an_optimizer_that_stepped_before_is_cast_with_weights_that_have_no_masters(foreach: bool) -> None:
+    model = make_mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, amsgrad=True, foreach=foreach)
+    model(X).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    before = {p: {name: value.clone() for name, value in state.items()} for p, state in optimizer.state.items()}
+    amp.initialize(model, optimizer, opt_level="O3", verbosity=0)
+    for parameter, state in optimizer.state.items():
+        assert state["step"].dtype is torch.float32
+        for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"):
+            assert torch.equal(state[name], before[parameter][name].half())
+    weights = [p.detach().clone() for p in model.parameters()]
+    with amp.scale_loss(model(X).sum(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+    assert all(not torch.equal(p, old) for p, old in zip(model.parameters(), weights, strict=True))
+    assert {float(state["step"]) for state in optimizer.state.values()} == {2.0}
+
+
+def test_fused_optimizers_keep_their_state_wide() -> None:
+    model = make_mlp()
+    optimizer = FusedAdam(model.parameters(), lr=0.01)
+    model(X).sum().backward()
+    optimizer.step()
+    amp.initialize(model, optimizer, opt_level="O3", verbosity=0)
+    assert {state["exp_avg"].dtype for state in optimizer.state.values()} == {torch.float32}

@@ -18,6 +18,7 @@ from .model_casts import cast_model, cast_outputs, refuse_uncastable, uncast_mod
 from .notices import warn, warn_once
 from .permissions import permissions
 from .policy import Policy, Request, resolve_policy
+from .reduced_states import reduce_state
 from .regions import leave_dead_regions
 from .scalers import is_initialized, provide_scalers
 from .step_hooks import hook_steps
@@ -142,6 +143,8 @@ def _put_optimizers_under(policy: Policy, optimizers: list[Optimizer], num_losse
         provide_scalers(policy, num_losses)
     for optimizer in optimizers:
         enrolment = enrol(optimizer, policy)
+        if policy.model_dtype is not None and not policy.has_masters:
+            reduce_state(optimizer)
         if policy.acts:
             hook_steps(optimizer, enrolment)
 
