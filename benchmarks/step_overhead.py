@@ -7,7 +7,8 @@ run, taking turns, so that a busy machine slows them alike. Run it on an idle on
 
 A ratio is that of a way's time to that of the hand-written step it stands for: autocast in float16 with GradScaler
 (O1), autocast in bfloat16 (O4), a float16 or bfloat16 model with fp32 masters stepped by torch's foreach functions
-(O2, O5), a float16 model (O3), plain fp32 (O0).
+(O2, O5), a float16 model (O3), plain fp32 (O0). The range is that of the middle half of all pairs of steps. The first
+line is the control: O1's hand-written step against another one of itself, which shows what of a ratio is noise.
 """
 
 from __future__ import annotations
@@ -154,9 +155,8 @@ def seconds(step: Step, device: str) -> float:
     return time.perf_counter() - start
 
 
-def measure(setting: Setting, level: str, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds a step, ours and the hand-written one's, taking turns and changing who is first."""
-    theirs, mine = by_hand(setting, level), ours(setting, level)
+def measure(setting: Setting, mine: Step, theirs: Step, rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds a step, of both ways, taking turns and changing who is first."""
     times: tuple[list[float], list[float]] = ([], [])
     for index in range(rounds + WARM_UP):
         for which in (0, 1) if index % 2 else (1, 0):
@@ -171,14 +171,16 @@ def measure(setting: Setting, level: str, rounds: int) -> tuple[list[float], lis
 def describe(level: str, mine: list[float], theirs: list[float]) -> str:
     """A line of the table."""
     ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    quarter, _, three_quarters = statistics.quantiles(ratios, n=4)
     return (
-        f"{level}   {min(mine) * 1e3:8.3f} {min(theirs) * 1e3:8.3f} {min(mine) / min(theirs):6.3f}   "
+        f"{level:4} {min(mine) * 1e3:8.3f} {min(theirs) * 1e3:8.3f} {min(mine) / min(theirs):6.3f}   "
         f"{statistics.median(mine) * 1e3:8.3f} {statistics.median(theirs) * 1e3:8.3f} {statistics.median(ratios):6.3f}"
+        f"   {quarter:.3f} to {three_quarters:.3f}"
     )
 
 
 def main() -> None:
-    """Print a table: milliseconds and ratios, of the fastest step and of the median."""
+    """Print a table: milliseconds and ratios, of the fastest step and of the median, and the ratios' range."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--levels", nargs="+", default=list(LEVELS), choices=LEVELS)
@@ -196,9 +198,13 @@ def main() -> None:
         f"milliseconds a step, {given.rounds} rounds"
     )
     print("          ours  by hand  ratio       ours  by hand  ratio")
-    print("                minimum                     median")
+    print("                minimum                     median             range")
+    # Before amp is initialized, from where on this thread casts.
+    control = by_hand(setting, "O1"), by_hand(setting, "O1")
+    print(describe("same", *measure(setting, *control, given.rounds)), flush=True)
     for level in given.levels:
-        print(describe(level, *measure(setting, level, given.rounds)), flush=True)
+        theirs = by_hand(setting, level)
+        print(describe(level, *measure(setting, ours(setting, level), theirs, given.rounds)), flush=True)
 
 
 if __name__ == "__main__":

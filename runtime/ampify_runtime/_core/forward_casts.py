@@ -36,9 +36,11 @@ class _Enter(ForwardHook):
         if torch.compiler.is_compiling():
             return
         exits = open_region(module, _Enter, sys._getframe(1))
-        if exits is None or get_worker_info() is not None or ambient.is_banned(self.device_type):
+        if exits is None or ambient.is_banned(self.device_type):
             return
         if not ambient.is_established(self.device_type):
+            if get_worker_info() is not None:
+                return
             ambient.establish(self.device_type, self.dtype)
         exits.callback(ambient.leave_casts, ambient.enter_casts(self.device_type, self.enabled, self.dtype))
 
