@@ -31,6 +31,9 @@ from ampify.model import facts as f
 if TYPE_CHECKING:
     from ampify.index.flow import Flow
 
+# Frames of one function, beyond which its calls are not told apart.
+MOST_FRAMES = 32
+
 
 class Calls:
     """Evaluates calls."""
@@ -40,6 +43,8 @@ class Calls:
         self.outside = OutsideCalls(flow, self)
         # What was made of each class of the project, in order.
         self.made: dict[ClassValue, dict[Instance, None]] = {}
+        # Frames that stand for calls which are not told apart.
+        self.shared: set[Frame] = set()
 
     def callee(self, call: f.Call, frame: Frame) -> Values:
         """What a call may call."""
@@ -73,14 +78,15 @@ class Calls:
                 keywords[name] = values
                 continue
             for owner in values:
-                for field in self.flow.store.fields(owner):
+                for field in self.flow.store.fields(owner, self.flow.reader):
                     if field.startswith("['"):
                         keywords[field[2:-2]] = self.flow.store.read(owner, field, self.flow.reader)
         return positional, keywords
 
     def spread(self, values: Values) -> int:
         """How many arguments a starred value stands for: as many as its last known element asks for."""
-        fields = [name[1:-1] for v in values if isinstance(v, Container) for name in self.flow.store.fields(v)]
+        store, reader = self.flow.store, self.flow.reader
+        fields = [name[1:-1] for v in values if isinstance(v, Container) for name in store.fields(v, reader)]
         return min(max((int(name) + 1 for name in fields if name.isdecimal()), default=1), 20)
 
     def apply(
@@ -126,7 +132,9 @@ class Calls:
     def kept(self, partial: Partial) -> tuple[list[Values], dict[str, Values]]:
         """The arguments that a partial function keeps."""
         store, reader = self.flow.store, self.flow.reader
-        named = {field[2:-2]: store.read(partial, field, reader) for field in store.fields(partial) if "'" in field}
+        named = {
+            field[2:-2]: store.read(partial, field, reader) for field in store.fields(partial, reader) if "'" in field
+        }
         return [store.read(partial, f"[{i}]", reader) for i in range(partial.given)], named
 
     # Functions of the project
@@ -196,7 +204,16 @@ class Calls:
             sites = (function.receiver.place, *call, *function.receiver.sites)[:3]
         else:
             sites = (*call, *(at[0].sites if at is not None else ()))[:2]
-        return self.flow.make(Frame, function.path, function.scope, sites, function.outer)
+        return self.told_apart(self.flow.make(Frame, function.path, function.scope, sites, function.outer))
+
+    def told_apart(self, frame: Frame) -> Frame:
+        """A frame, or the one that stands for all further calls of a function that is called from very many places."""
+        frames = self.flow.frames_of.get((frame.path, frame.scope), ())
+        if frame in self.flow.frames or len(frames) < MOST_FRAMES:
+            return frame
+        shared = self.flow.make(Frame, frame.path, frame.scope, (), frame.outer)
+        self.shared.add(shared)
+        return shared
 
     def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
         flow = self.flow

@@ -1,13 +1,14 @@
 """Which objects every expression of a project may evaluate to.
 
 A whole-program points-to analysis: flow-insensitive within a function, so that it needs no order of statements, but
-with a frame for each of the last two call sites, so that a factory called twice makes two objects. Sets only grow and
-objects are finite, so it ends; a budget of evaluations bounds the time it takes.
+with a frame for each of the last two call sites, so that a factory called twice makes two objects; only a function that
+is called from very many places shares one frame among the rest of its calls. Sets only grow and objects are finite, so
+it ends; a budget of evaluations bounds the time it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ampify import catalog
 from ampify.catalog import canonical, is_module_class
@@ -16,6 +17,7 @@ from ampify.index.classes import Classes
 from ampify.index.link import ModuleTable
 from ampify.index.store import Store
 from ampify.index.syntax import statements
+from ampify.index.tasks import Queue, Task
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -38,9 +40,8 @@ from ampify.index.values import (
 )
 from ampify.model import facts as f
 
-# Evaluations of frames, and of expressions: the second bounds the time (some ten seconds) where frames are large.
-BUDGET = 60_000
-WORK_BUDGET = 1_000_000
+# Expressions evaluated and values looked at: some seconds.
+WORK_BUDGET = 2_000_000
 
 
 class Flow:
@@ -58,18 +59,19 @@ class Flow:
         self.leading = frozenset(files) if leading is None else leading
         self.modules = modules or ModuleTable(files)
         self.make = Interner()
-        self.store = Store(self.make)
+        self.queue = Queue()
+        self.store = Store(self.make, self.queue)
         self.frames: dict[Frame, None] = {}
         self.frames_of: dict[tuple[str, int], list[Frame]] = {}
         self.callers: dict[Frame, dict[tuple[Frame, f.Span], None]] = {}
         self.called: set[tuple[str, int]] = set()
         self.created: dict[Instance, tuple[Frame, f.Call]] = {}
-        self.reader: Frame | None = None
+        self.reader: Task | None = None
         # The attribute under evaluation: a property is called from there.
         self.access: tuple[Frame, f.Span] | None = None
         self.opaque_missing = False
-        # The frames that read an attribute which nothing had set.
-        self.missed: dict[Frame, None] = {}
+        # What read an attribute which nothing had set.
+        self.missed: dict[Task, None] = {}
         # Nothing it finds is all that there is, either since time ran out or for the reason given.
         self.exhausted = bool(shortfall)
         self.shortfall = shortfall
@@ -83,37 +85,45 @@ class Flow:
         """Evaluates everything reachable from the modules, then what nothing in the project calls."""
         for path in sorted(self.files):
             self.enter(self.module_frame(path))
-        budget = self._drain(BUDGET)
+        self._drain()
         self.opaque_missing = True
         self.classes.settle()
-        for frame in tuple(self.missed):
-            self.store.enqueue(frame)
-        budget = self._drain(budget)
+        for task in tuple(self.missed):
+            self.queue.put(task)
+        self._drain()
         self.classes.settle()
         for path in sorted(self.leading):
             for scope in self.files[path].scopes:
                 if scope.kind == "function" and (path, scope.index) not in self.called:
                     self.calls.enter_uncalled(path, scope)
-            budget = self._drain(budget)
+            self._drain()
         self.reader = None
 
-    def _drain(self, budget: int) -> int:
-        while budget > 0 and self.work < WORK_BUDGET:
-            frame = self.store.take()
-            if frame is None:
-                return budget
-            budget -= 1
-            self.reader = frame
-            self.block(self.scope(frame).body, frame)
+    def _drain(self) -> None:
+        while self.work < WORK_BUDGET:
+            task = self.queue.take()
+            if task is None:
+                return
+            self._do(task)
         self.exhausted = True
-        return 0
+
+    def _do(self, task: Task) -> None:
+        self.work += 1
+        self.reader = task
+        self.statement(task.statement, task.frame)
 
     def enter(self, frame: Frame) -> None:
-        """Has a frame evaluated if it never was."""
-        if frame not in self.frames:
-            self.frames[frame] = None
-            self.frames_of.setdefault((frame.path, frame.scope), []).append(frame)
-            self.store.enqueue(frame)
+        """Has the statements of a frame evaluated if they never were."""
+        for task in self._tasks(frame):
+            self.queue.put(task)
+
+    def _tasks(self, frame: Frame) -> list[Task]:
+        """The tasks of a frame that is met for the first time; none of one that is known."""
+        if frame in self.frames:
+            return []
+        self.frames[frame] = None
+        self.frames_of.setdefault((frame.path, frame.scope), []).append(frame)
+        return [Task(frame, statement) for statement in statements(self.scope(frame).body)]
 
     def module_frame(self, path: str) -> Frame:
         """The frame of a module's body."""
@@ -129,11 +139,8 @@ class Flow:
 
     # Statements
 
-    def block(self, statements: Iterable[f.Stmt], frame: Frame) -> None:
-        for statement in statements:
-            self.statement(statement, frame)
-
     def statement(self, statement: f.Stmt, frame: Frame) -> None:
+        """Evaluates a statement, without those of its blocks."""
         match statement:
             case f.Assign():
                 values = self.evaluate(statement.value, frame)
@@ -144,27 +151,15 @@ class Flow:
             case f.Return():
                 if statement.value is not None:
                     self.store.add(frame, "return", self.evaluate(statement.value, frame))
-            case f.Branch():
+            case f.Branch() | f.While():
                 self.evaluate(statement.test, frame)
-                for arm in statement.arms:
-                    self.block(arm, frame)
             case f.For():
                 self.assign(statement.target, self.elements(self.evaluate(statement.iterable, frame)), frame)
-                self.block(statement.body + statement.orelse, frame)
-            case f.While():
-                self.evaluate(statement.test, frame)
-                self.block(statement.body + statement.orelse, frame)
             case f.With():
                 for context, name in statement.items:
                     values = self.evaluate(context, frame)
                     if name is not None:
                         self.assign(name, values, frame)
-                self.block(statement.body, frame)
-            case f.Try():
-                self.block(statement.body, frame)
-                for handler in statement.handlers:
-                    self.block(handler, frame)
-                self.block(statement.orelse + statement.final, frame)
             case f.Define():
                 self.define(statement, frame)
             case f.Import():
@@ -189,11 +184,10 @@ class Flow:
 
     def run_class(self, frame: Frame) -> None:
         """Evaluates the body of a class where it stands: what follows may call its methods."""
-        if frame not in self.frames:
-            self.enter(frame)
-            reader, self.reader = self.reader, frame
-            self.block(self.scope(frame).body, frame)
-            self.reader = reader
+        reader = self.reader
+        for task in self._tasks(frame):
+            self._do(task)
+        self.reader = reader
 
     def imported(self, statement: f.Import, frame: Frame) -> None:
         for name in statement.names:

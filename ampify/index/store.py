@@ -1,11 +1,11 @@
-"""The growing table of what every variable, field and return may hold, and who read it."""
+"""The growing table of what every variable, field and return may hold, and which task read it."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from ampify.index.tasks import Queue, Task
 from ampify.index.values import NOTHING, Frame, Interner, Opaque, Value, Values
 from ampify.model.facts import Span
 
@@ -14,23 +14,22 @@ Write: TypeAlias = tuple[Frame, Span]
 
 
 # More values than a program means by one name: beyond, the analysis has lost track of it.
-MOST_VALUES = 150
+MOST_VALUES = 40
 
 
 class Store:
-    """Sets only grow; when one does, the frames that read it are queued to be evaluated again."""
+    """Sets only grow; when one does, the tasks that read it are queued to be done again."""
 
-    def __init__(self, make: Interner) -> None:
+    def __init__(self, make: Interner, queue: Queue) -> None:
         self._make = make
+        self._queue = queue
         self._lost: set[Key] = set()
         self._values: dict[Key, Values] = {}
-        self._readers: dict[Key, dict[Frame, None]] = {}
+        self._readers: dict[Key, dict[Task, None]] = {}
         self._fields: dict[Value, dict[str, None]] = {}
         self._writes: dict[Key, dict[Write, Values]] = {}
-        self._queue: deque[Frame] = deque()
-        self._queued: set[Frame] = set()
 
-    def read(self, owner: Value, name: str, reader: Frame | None) -> Values:
+    def read(self, owner: Value, name: str, reader: Task | None) -> Values:
         """What `name` of `owner` may hold; `reader` is told when that grows."""
         key = (owner, name)
         if reader is not None:
@@ -57,7 +56,7 @@ class Store:
             self._notify((owner, "[]"))
         self._notify(key)
 
-    def elements(self, owner: Value, reader: Frame | None) -> Values:
+    def elements(self, owner: Value, reader: Task | None) -> Values:
         """All that the elements of a container may hold."""
         if reader is not None:
             self._readers.setdefault((owner, "[]"), {})[reader] = None
@@ -77,24 +76,12 @@ class Store:
             return {}
         return self._writes.get((owner, name), {})
 
-    def fields(self, owner: Value) -> tuple[str, ...]:
-        """Names of what `owner` holds, in the order they were first set."""
+    def fields(self, owner: Value, reader: Task | None = None) -> tuple[str, ...]:
+        """Names of what `owner` holds, in the order they were first set; `reader` is told of further elements."""
+        if reader is not None:
+            self._readers.setdefault((owner, "[]"), {})[reader] = None
         return tuple(self._fields.get(owner, ()))
 
-    def enqueue(self, frame: Frame) -> None:
-        """Asks for a frame to be evaluated (again)."""
-        if frame not in self._queued:
-            self._queued.add(frame)
-            self._queue.append(frame)
-
-    def take(self) -> Frame | None:
-        """The next frame to evaluate, or None when nothing is left to do."""
-        if not self._queue:
-            return None
-        frame = self._queue.popleft()
-        self._queued.discard(frame)
-        return frame
-
     def _notify(self, key: Key) -> None:
-        for frame in self._readers.get(key, ()):
-            self.enqueue(frame)
+        for task in self._readers.get(key, ()):
+            self._queue.put(task)

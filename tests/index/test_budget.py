@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ampify.index import build_project
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
 
-MODELS = 140
-READS = 4000
+MODELS = 30
+READS = 400
+BUDGET = 20_000
 TRAINING = """\
 import torch
 models = [{models}]
@@ -22,7 +25,8 @@ for batch in torch.rand(3, 2, 4):
 """
 
 
-def test_a_program_beyond_the_budget_is_refused_whole() -> None:
+def test_a_program_beyond_the_budget_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ampify.index.flow.WORK_BUDGET", BUDGET)
     models = ", ".join("torch.nn.Linear(4, 1)" for _ in range(MODELS))
     reads = "\n".join(f"x{n} = models[n].weight.data" for n in range(READS))
     text = TRAINING.format(models=models, reads=reads)
@@ -36,3 +40,15 @@ def test_a_program_beyond_the_budget_is_refused_whole() -> None:
         ("step", first + 3),
     ]
     assert project.loops == ()
+
+
+def test_a_function_called_from_very_many_places_is_followed_in_few_frames() -> None:
+    """Its calls are told apart no longer, and the loop, which is called once, is migrated all the same."""
+    calls = "\n".join(f"a{n} = outer({n}, a0)\nb{n} = outer(a{n}, {n})" for n in range(1, 80))
+    text = (
+        "import torch\ndef inner(x, y):\n    return dict(x=x, y=y)\ndef outer(x, y):\n    return inner(inner(x, y), y)\n"
+        f"a0 = inner(0, 0)\n{calls}\n{TRAINING.partition(chr(10))[2]}"
+    ).format(models="torch.nn.Linear(4, 1)", reads="")
+    project = build_project([SourceFile("train.py", text.encode(), text, "utf-8", b"", "\n")], Settings())
+    assert [(loop.optimizers, len(loop.backward_calls)) for loop in project.loops] == [(("optimizer",), 1)]
+    assert not project.obstacles
