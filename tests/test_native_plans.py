@@ -106,6 +106,14 @@ def step(text: str) -> str:
             step("loss = model(x).mean()\nloss.backward()") + step("again = model(x).mean()\nagain.backward()"),
             "    scaler.step(optimizer)\n    scaler.update()\n    optimizer.zero_grad()",
         ),
+        # A block without gradients that ends the round is no matter.
+        (
+            step(
+                "if step == 0:\n    with torch.no_grad():\n        print(model(x).shape)\n        continue\n"
+                "loss = model(x).mean()\nloss.backward()"
+            ),
+            f"    {CAST}\n        loss = model(x).mean()\n    scaler.scale(loss).backward()",
+        ),
         # What has no gradients stays outside: its cast weights must not be used again.
         (
             step("with torch.no_grad():\n    goal = model(x) + 1\nloss = (model(x) - goal).mean()\nloss.backward()"),

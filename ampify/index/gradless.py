@@ -4,10 +4,11 @@ used again, without gradients, by the forwards that train."""
 from __future__ import annotations
 
 from ampify.index.flow import Flow
+from ampify.index.moments import leaves
 from ampify.index.slices import Slices
 from ampify.index.syntax import in_order, statements
 from ampify.index.trace import Trace
-from ampify.index.values import External, Frame, Instance
+from ampify.index.values import External, Frame, Instance, Opaque
 from ampify.model import facts as f
 
 # What puts gradients off, by the last part of its name.
@@ -27,7 +28,8 @@ class Gradless:
         """Whether a statement is a block without gradients that runs a trained model."""
         if not isinstance(statement, f.With) or not any(self.is_off(c, frame) for c, _ in statement.items):
             return False
-        return self.runs_trained(statement.body, frame)
+        # One that leaves ends the block under autocast around it, and with it what that has kept.
+        return not leaves(statement.body) and self.runs_trained(statement.body, frame)
 
     def hides(self, statement: f.Stmt, frame: Frame) -> bool:
         """Whether there is such a block in a statement, or in what it calls."""
@@ -54,30 +56,24 @@ class Gradless:
         return any(isinstance(v, Instance | External) and v.dotted.rpartition(".")[2] in OFF for v in found)
 
     def runs_trained(self, block: tuple[f.Stmt, ...], frame: Frame) -> bool:
-        """Whether statements, with all that they call, call a model that some optimizer trains, or a part of one."""
-        entities = self.trace.classify.entities
-        for statement in statements(block):
-            for call in self.calls(statement):
-                callees = self.flow.calls.callee(call, frame)
-                made = frozenset(c for c in callees if isinstance(c, Instance) and entities.is_module(c))
-                if entities.modules(made) & self.trace.classify.trained:
-                    return True
-                inner = (t for t in self.slices.targets(call, frame) if self.flow.scope(t).kind == "function")
-                if any(t is not frame and self.runs_trained_in(t) for t in inner):
-                    return True
-        return False
-
-    def runs_trained_in(self, frame: Frame) -> bool:
-        """Whether a function calls a trained model itself."""
-        entities = self.trace.classify.entities
-        calls = (call for statement in statements(self.flow.scope(frame).body) for call in self.calls(statement))
-        made = frozenset(
-            c
-            for call in calls
-            for c in self.flow.calls.callee(call, frame)
-            if isinstance(c, Instance) and entities.is_module(c)
+        """Whether statements, or a function that they call, call a model that some optimizer trains, or a part of
+        one."""
+        calls = [call for statement in statements(block) for call in self.calls(statement)]
+        if any(self.is_trained(call, frame) for call in calls):
+            return True
+        targets = {t for call in calls for t in self.slices.targets(call, frame)} - {frame}
+        return any(
+            self.is_trained(call, target)
+            for target in targets
+            if self.flow.scope(target).kind == "function"
+            for statement in statements(self.flow.scope(target).body)
+            for call in self.calls(statement)
         )
-        return bool(entities.modules(made) & self.trace.classify.trained)
+
+    def is_trained(self, call: f.Call, frame: Frame) -> bool:
+        """Whether what a call calls is a trained model, or a part of one."""
+        found = frozenset(c for c in self.flow.calls.callee(call, frame) if isinstance(c, Instance | Opaque))
+        return bool(self.trace.classify.entities.modules(found) & self.trace.classify.trained)
 
     def calls(self, statement: f.Stmt) -> list[f.Call]:
         """The calls that a statement itself makes."""

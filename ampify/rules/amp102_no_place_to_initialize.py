@@ -38,10 +38,10 @@ from ampify.rules.refusal import refusals
 
 CODE = "AMP102"
 NAME = "no-place-to-initialize"
-MESSAGE = "amp.initialize has no place"
+MESSAGES = {"runtime": "amp.initialize has no place", "native": "a scaler has no place"}
 HINT = "build both in one function before the loop, or pass the model to where the optimizer is built"
 
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A refusal of every loop whose model and optimizer never meet."""
-    return refusals(project, CODE, NAME, MESSAGE, HINT)
+    return refusals(project, CODE, NAME, MESSAGES[settings.target], HINT)
