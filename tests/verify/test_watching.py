@@ -131,8 +131,20 @@ def test_the_first_module_whose_output_is_not_finite_is_named(tmp_path: Path) ->
     assert (first.where, first.name, first.step) == ("output", "Sequential.1.0", 2)
 
 
-def test_what_grad_scaler_does_is_followed(tmp_path: Path) -> None:
-    run = run_here(tmp_path, GRAD_SCALER, sample=3)
+def test_grad_scaler_is_followed_seeds_repeat_and_shift_and_amp_can_be_switched_off(tmp_path: Path) -> None:
+    once, again = run_here(tmp_path, GRAD_SCALER, sample=3), run_here(tmp_path, GRAD_SCALER)
+    _assert_followed(once)
+    shifted, plain = run_here(tmp_path, GRAD_SCALER, shift=1000), run_here(tmp_path, GRAD_SCALER, plain=True)
+    assert once.output == again.output
+    assert first_difference(once, again) is None
+    # The script's own seed is shifted, too: each generator draws something else.
+    assert all(a != b for a, b in zip(once.output.split()[1:], shifted.output.split()[1:], strict=True))
+    assert {step.scale for step in plain.processes[0].steps} == {1.0}
+    assert not any(step.skipped for step in plain.processes[0].steps)
+    assert plain.processes[0].faults == ()
+
+
+def _assert_followed(run: Run) -> None:
     assert run.status == 0, run.errors
     (process,) = run.processes
     # Losses are recorded as they are, whatever they are multiplied by.
@@ -145,18 +157,6 @@ def test_what_grad_scaler_does_is_followed(tmp_path: Path) -> None:
     assert (fault.kind, fault.place) == ("clip-before-unscale", "train.py:16")
     assert {row.dtype for row in process.work} == {"float16"}
     assert {row.module for row in process.work} == {"Sequential.0", "Sequential.2"}
-
-
-def test_seeds_repeat_shift_and_amp_can_be_switched_off(tmp_path: Path) -> None:
-    once, again = run_here(tmp_path, GRAD_SCALER), run_here(tmp_path, GRAD_SCALER)
-    shifted, plain = run_here(tmp_path, GRAD_SCALER, shift=1000), run_here(tmp_path, GRAD_SCALER, plain=True)
-    assert once.output == again.output
-    assert first_difference(once, again) is None
-    # The script's own seed is shifted, too: each generator draws something else.
-    assert all(a != b for a, b in zip(once.output.split()[1:], shifted.output.split()[1:], strict=True))
-    assert {step.scale for step in plain.processes[0].steps} == {1.0}
-    assert not any(step.skipped for step in plain.processes[0].steps)
-    assert plain.processes[0].faults == ()
 
 
 def test_large_sets_of_files_are_linked(tmp_path: Path) -> None:

@@ -36,18 +36,6 @@ def place(tmp_path: Path, *cases: str) -> Path:
     return tmp_path
 
 
-def test_a_gan_in_float16(tmp_path: Path) -> None:
-    verification = verified(place(tmp_path, "gan.py"), "gan.py", dtype="float16")
-    assert verification.verdict.good, verification.verdict
-    level = verification.run("level")
-    assert level is not None
-    (process,) = level.processes
-    # Dynamic scaling begins at 2 to the 16.
-    assert process.steps[0].scale in (2.0**16, 2.0**15)
-    assert len(process.steps) == 120
-    assert {row.dtype for row in process.work} == {"float16"}
-
-
 def test_a_project_of_several_files_with_all_reports(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "four_files" / "before", tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -74,16 +62,16 @@ def test_a_project_of_several_files_with_all_reports(tmp_path: Path) -> None:
 def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
     place(tmp_path, "two_ranks.py")
     report = tmp_path.parent / "ranks.json"
-    done = ampify(tmp_path, "verify", "two_ranks.py", "--nproc", "2", "--seeds", "1", "--report", str(report))
+    done = ampify(tmp_path, "verify", "two_ranks.py", "--nproc", "2", "--seeds", "0", "--report", str(report))
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(report.read_text())
-    assert [process["rank"] for run in document["runs"] for process in run["processes"]] == [0, 1] * 5
+    assert [process["rank"] for run in document["runs"] for process in run["processes"]] == [0, 1] * 4
     assert len(document["comparison"]["curves"]) == 2
     first, second = (process["losses"][0]["values"] for process in document["runs"][0]["processes"])
     assert first != second
 
 
-def test_a_notebook(tmp_path: Path) -> None:
+def test_a_gan_in_a_notebook_in_float16(tmp_path: Path) -> None:
     code = (CASES / "gan.py").read_text(encoding="utf-8")
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# A GAN"]},
@@ -92,16 +80,26 @@ def test_a_notebook(tmp_path: Path) -> None:
     ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "gan.ipynb").write_text(json.dumps(notebook))
-    verification = verified(tmp_path, "gan.ipynb", steps=20)
+    verification = verified(tmp_path, "gan.ipynb", dtype="float16")
     assert verification.verdict.good, verification.verdict
     assert verification.migration is not None
     assert verification.migration.changed == ("gan_as_script.py",)
+    level = verification.run("level")
+    assert level is not None
+    (process,) = level.processes
+    # Dynamic scaling begins at 2 to the 16.
+    assert process.steps[0].scale in (2.0**16, 2.0**15)
+    assert len(process.steps) == 120
+    assert {row.dtype for row in process.work} == {"float16"}
+
+
+def _irreproducible(code: str) -> str:
+    return code.replace("\nreal = ", "\nimport time\nreal = time.time_ns() % 1000 / 1e4 + ")
 
 
 def test_a_script_that_is_not_reproducible(tmp_path: Path) -> None:
     code = (CASES / "gan.py").read_text(encoding="utf-8")
-    noisy = code.replace("\nreal = ", "\nimport time\nreal = time.time_ns() % 1000 / 1e4 + ")
-    (tmp_path / "gan.py").write_text(noisy)
+    (tmp_path / "gan.py").write_text(_irreproducible(code))
     verdict = verified(tmp_path, "gan.py", steps=4).verdict
     assert verdict.judgement == "not reproducible"
     assert "step 1: the loss is" in verdict.reason
@@ -126,20 +124,23 @@ def test_scripts_of_which_nothing_can_be_said(tmp_path: Path, script: str, said:
 
 def test_old_and_new_checkpoints_are_resumed_from(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "checkpoint_resume" / "before" / "main.py", tmp_path / "main.py")
-    verification = verified(tmp_path, "main.py", "--epochs", "2", resume="--resume {checkpoint} --epochs 4", steps=0)
+    verification = verified(
+        tmp_path, "main.py", "--epochs", "2", resume="--resume {checkpoint} --epochs 4", steps=0, seeds=0
+    )
     assert verification.verdict.good, verification.verdict
     assert any("resumed at O0, every bit is the original's" in said for said in verification.checkpoints)
     assert any(said.startswith("new checkpoint") for said in verification.checkpoints)
 
 
 def test_writing_depends_on_the_verdict(tmp_path: Path) -> None:
-    place(tmp_path, "gan.py", "energy.py")
-    before = (tmp_path / "energy.py").read_bytes()
+    place(tmp_path, "gan.py")
+    noisy = _irreproducible((tmp_path / "gan.py").read_text(encoding="utf-8"))
+    (tmp_path / "noisy.py").write_text(noisy)
     sound = ampify(tmp_path, "gan.py", "--write", "--verify", "python gan.py")
     assert sound.returncode == 0, sound.stderr
     assert "amp.scale_loss" in (tmp_path / "gan.py").read_text()
-    # In float16 it overflows.
-    refused = ampify(tmp_path, "energy.py", "--write", "--verify", "AMPIFY_DTYPE=float16 python energy.py")
+    # What such a script does says nothing about its migration.
+    refused = ampify(tmp_path, "noisy.py", "--write", "--verify", "AMPIFY_DTYPE=float16 python noisy.py")
     assert refused.returncode == 1, refused.stderr
     assert "nothing was written" in refused.stderr
-    assert (tmp_path / "energy.py").read_bytes() == before
+    assert (tmp_path / "noisy.py").read_text() == noisy
