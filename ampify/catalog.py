@@ -125,6 +125,23 @@ FRAMEWORK_ENTRIES = {
     "trainer-loop": frozenset({"Trainer", "Seq2SeqTrainer"}),
     "deepspeed-loop": frozenset({"initialize"}),
 }
+# (packages, names): what is called where the precision of a framework is chosen.
+LIGHTNING = ("lightning", "pytorch_lightning")
+FRAMEWORK_SETTINGS = {
+    "lightning-loop": (LIGHTNING, frozenset({"Trainer", "Fabric"})),
+    "trainer-loop": (("transformers",), frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})),
+}
+# Arguments of Lightning's Trainer that 2.0 no longer has: with one of them, the code is for 1.x.
+LIGHTNING_1_ARGUMENTS = frozenset(
+    """gpus tpu_cores ipus num_processes resume_from_checkpoint auto_select_gpus auto_scale_batch_size auto_lr_find
+    terminate_on_nan weights_summary checkpoint_callback stochastic_weight_avg flush_logs_every_n_steps log_gpu_memory
+    progress_bar_refresh_rate amp_backend amp_level use_amp""".split()
+)
+# What fastai makes a learner with.
+FASTAI_LEARNERS = frozenset(
+    """Learner cnn_learner vision_learner unet_learner text_classifier_learner language_model_learner tabular_learner
+    collab_learner""".split()
+)
 TORCH_AMP = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp")
 APEX = "apex"
 RUNTIME = "ampify_runtime"

@@ -64,7 +64,7 @@ TELLING = {
     "AMP503": "from apex.contrib.sparsity import ASP",
     "AMP601": "import lightning",
     "AMP602": "from accelerate import Accelerator",
-    "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments",
+    "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer",
     "AMP604": "import deepspeed",
     "AMP214": "loss.backward()",
 }
@@ -76,6 +76,7 @@ OPTIONS = {
     "AMP104": {"add_flag": True},
     "AMP220": {"unsafe": True},
     "AMP223": {"unsafe": True},
+    **{f"AMP{code}": {"unsafe": True} for code in range(612, 618)},
     "AMP123": {"opt_level": "O2"},
 }
 
@@ -283,9 +284,10 @@ def test_another_file_of_the_project_keeps_what_is_said_of_it() -> None:
     ("text", "codes"),
     [
         ("import pytorch_lightning as pl\n\nclass M(pl.LightningModule):\n    pass\n", ["AMP601"]),
-        ("from lightning.pytorch import Trainer as Runner\n\nRunner().fit(None)\n", ["AMP601"]),
+        ("from lightning.pytorch import Trainer as Runner\n\nRunner().fit(None)\n", []),
         ("import lightning\n\nlightning.seed_everything(1)\n", []),
         ("from mine import Trainer\nimport lightning\n\nTrainer().fit(None)\n", []),
+        ("from lightning.pytorch import Trainer as Runner\n\nRunner(**options).fit(None)\n", ["AMP611"]),
         ("from accelerate import Accelerator\n\naccelerator = Accelerator()\n", ["AMP602"]),
         ("from accelerate.utils import set_seed\n\nset_seed(1)\n", []),
         ("from transformers import Trainer\n\nclass Mine(Trainer):\n    pass\n", ["AMP603"]),

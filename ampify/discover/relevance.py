@@ -34,10 +34,12 @@ _SEEDS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
     # Frameworks that run the loop themselves: their users write no backward, and are told why nothing is done.
     (b"training_step", re.compile(rb"\btraining_step\b")),
     (b"Trainer", re.compile(rb"Trainer\b")),
+    (b"TrainingArguments", re.compile(rb"TrainingArguments\b")),
     (b"lightning", re.compile(rb"\b(pytorch_)?lightning\b")),
     (b"accelerate", re.compile(rb"\b(import|from)[\s\\]+accelerate\b")),
     (b"deepspeed", re.compile(rb"\bdeepspeed\b")),
     (b"fastai", re.compile(rb"\bfastai\b")),
+    (b"create_supervised_trainer", re.compile(rb"\bcreate_supervised_trainer\b")),
 )
 # No word can be searched for in such text: it may hold any.
 _WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)

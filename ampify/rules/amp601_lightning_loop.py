@@ -3,7 +3,8 @@
 What it does
 ------------
 Refuses what trains in a file that imports `lightning` or `pytorch_lightning`. Where the file has no backward and no
-step of its own, it is said all the same that nothing is to be migrated there.
+step of its own, it is said all the same that nothing is to be migrated there, unless the trainer is in the files
+given: then AMP611 speaks of its precision.
 
 Why it matters
 --------------
@@ -28,9 +29,6 @@ Before
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-    trainer = lightning.Trainer(max_epochs=1)
-    trainer.fit(Regression(), torch.utils.data.DataLoader(torch.ones(8, 4)))
-
 Hint
 ----
 Set the option where the trainer is made: `Trainer(precision="16-mixed")`, or "bf16-mixed".
@@ -43,7 +41,8 @@ from collections.abc import Iterable
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
-from ampify.rules.refusal import refusals
+from ampify.rules.framework import PRECISIONS, has_setting
+from ampify.rules.refusal import refusals, refusals_of_sites
 
 CODE = "AMP601"
 NAME = "lightning-loop"
@@ -53,4 +52,6 @@ HINT = 'set Trainer(precision="16-mixed"), or "bf16-mixed"'
 
 def check(project: Project, settings: Settings) -> Iterable[Finding]:
     """A finding for every file that trains with Lightning."""
+    if settings.opt_level in PRECISIONS and has_setting(project, NAME):
+        return refusals_of_sites(project, CODE, NAME, MESSAGE, HINT)
     return refusals(project, CODE, NAME, MESSAGE, HINT)

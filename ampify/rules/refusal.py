@@ -15,6 +15,13 @@ def refusals(project: Project, code: str, name: str, message: str, hint: str) ->
         yield _finding(obstacle, code, message, hint, refuses=True)
 
 
+def refusals_of_sites(project: Project, code: str, name: str, message: str, hint: str) -> Iterator[Finding]:
+    """Those refusals that concern a loop, or sites of a file."""
+    for obstacle in _once(project, name):
+        if obstacle.loop is not None or obstacle.related:
+            yield _finding(obstacle, code, message, hint, refuses=True)
+
+
 def _once(project: Project, name: str) -> Iterator[Obstacle]:
     obstacles = dict.fromkeys(o for o in project.obstacles if o.kind == name)
     told: set[tuple[str | None, str, Anchor]] = set()
