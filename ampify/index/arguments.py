@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ampify.index.values import NOTHING, Container, Derived, Parameters, Value, Values
@@ -19,7 +19,19 @@ def first(positional: list[Values], keywords: Mapping[str, Values], name: str) -
 
 
 def flowing(flow: Flow, positional: list[Values] | tuple[Values, ...], keywords: Mapping[str, Values]) -> Values:
-    """Tensors and parameters among the arguments, also inside containers: what a function's result depends on."""
+    """Tensors and parameters among the arguments, also inside containers: what a function's result depends on.
+
+    All that one call may call is asked with the same arguments, so that the last answer is kept. Should a container
+    grow meanwhile, its reader is evaluated again.
+    """
+    if flow.carried is not None and flow.carried[0] is positional and flow.carried[1] is keywords:
+        return flow.carried[2]
+    values = _flowing(flow, positional, keywords)
+    flow.carried = (positional, keywords, values)
+    return values
+
+
+def _flowing(flow: Flow, positional: Iterable[Values], keywords: Mapping[str, Values]) -> Values:
     found: set[Value] = set()
     for values in [*positional, *keywords.values()]:
         for value in values:

@@ -23,6 +23,9 @@ from ampify.model.site import Site
 from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, explain_syntax_error
 
+# Of the budget, for a program in which nothing calls a backward: it has no loop to lose if that is too little.
+SEARCH_SHARE = 0.2
+
 
 def build_project(
     sources: Sequence[SourceFile],
@@ -76,7 +79,7 @@ def _analysed(program: Program, target: Target) -> Loops | Unfollowed | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
         flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
-        flow.solve()
+        flow.solve(1.0 if program.may_train() else SEARCH_SHARE)
         if flow.exhausted and not program.shortfall:
             return Unfollowed(program)
         trace = Trace(flow)

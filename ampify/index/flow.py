@@ -8,7 +8,7 @@ it ends; a budget of evaluations bounds the time it takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ampify import catalog
 from ampify.catalog import canonical, is_module_class
@@ -69,6 +69,8 @@ class Flow:
         self.reader: Task | None = None
         # The attribute under evaluation: a property is called from there.
         self.access: tuple[Frame, f.Span] | None = None
+        # The arguments that were last searched for what flows on, and what was found.
+        self.carried: tuple[Sequence[Values], Mapping[str, Values], Values] | None = None
         self.opaque_missing = False
         # What read an attribute which nothing had set.
         self.missed: dict[Task, None] = {}
@@ -81,26 +83,28 @@ class Flow:
 
     # Solving
 
-    def solve(self) -> None:
-        """Evaluates everything reachable from the modules, then what nothing in the project calls."""
+    def solve(self, share: float = 1.0) -> None:
+        """Evaluates everything reachable from the modules, then what nothing in the project calls; `share` is the part
+        of the budget that it may take."""
+        most = share * WORK_BUDGET
         for path in sorted(self.files):
             self.enter(self.module_frame(path))
-        self._drain()
+        self._drain(most)
         self.opaque_missing = True
         self.classes.settle()
         for task in tuple(self.missed):
             self.queue.put(task)
-        self._drain()
+        self._drain(most)
         self.classes.settle()
         for path in sorted(self.leading):
             for scope in self.files[path].scopes:
                 if scope.kind == "function" and (path, scope.index) not in self.called:
                     self.calls.enter_uncalled(path, scope)
-            self._drain()
+            self._drain(most)
         self.reader = None
 
-    def _drain(self) -> None:
-        while self.work < WORK_BUDGET:
+    def _drain(self, most: float) -> None:
+        while self.work < most:
             task = self.queue.take()
             if task is None:
                 return

@@ -25,11 +25,15 @@ class Program:
     modules: ModuleTable
     shortfall: str = ""
 
+    def may_train(self) -> bool:
+        """Whether a leading file calls a `backward`, or imports it to call it by its name."""
+        return any(_calls_backward(self.files[path]) for path in self.leading)
+
 
 def programs(files: Mapping[str, f.FileFacts], crowded: frozenset[str] = frozenset()) -> tuple[Program, ...]:
     """The programs of a project, in the order of their first leading file. Each is analysed apart from the others: what
     is too large or too strange in one does not keep another from being migrated. A `crowded` file, which more use than
-    can be followed, is looked at alone."""
+    can be followed, is looked at alone; what leads to sites by way of such files only is no program."""
     modules = ModuleTable(files)
     imports = {path: frozenset(_imported(path, facts, modules)) for path, facts in files.items()}
     leading = _leading({path: facts for path, facts in files.items() if path not in crowded}, imports) - crowded
@@ -42,6 +46,7 @@ def programs(files: Mapping[str, f.FileFacts], crowded: frozenset[str] = frozens
     together = tuple(
         Program({path: files[path] for path in sorted(_closure(part, imports))}, frozenset(part), modules)
         for part in parts.values()
+        if any(_has_sites(files[path]) for path in part)
     )
     alone = (
         Program({path: files[path]}, frozenset((path,)), ModuleTable((path,)), CROWDED)
@@ -61,6 +66,11 @@ def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[s
 
 def _has_sites(facts: f.FileFacts) -> bool:
     return bool(facts.methods & SITE_NAMES) or "backward" in facts.names
+
+
+def _calls_backward(facts: f.FileFacts) -> bool:
+    imported = (name.attribute for statement in facts.imports for name in statement.names)
+    return "backward" in facts.methods or "backward" in imported
 
 
 def _closure(start: Iterable[str], following: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -12,6 +12,7 @@ from ampify.model.plan import Report
 from ampify.model.settings import Settings
 from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
 from ampify.pipeline.reading import Reading, read_files, read_text
+from ampify.pipeline.remembering import remembered
 from ampify.pipeline.repairing import repair_sources
 from ampify.pipeline.settling import settle
 from ampify.pipeline.surroundings import surround, surround_native
@@ -30,7 +31,11 @@ def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True, writin
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
-    report = _migrate(reading, settings, prove=prove, targets=reading.seen if writing else {})
+    if writing:
+        # What is written comes from the files alone, and from what forbids writing them now.
+        report = _migrate(reading, settings, prove=prove, targets=reading.seen)
+    else:
+        report = remembered(reading, settings, prove, lambda: _migrate(reading, settings, prove=prove))
     needed = SCALER if settings.target == "native" else settings.runtime_module
     changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
     if not changed:
