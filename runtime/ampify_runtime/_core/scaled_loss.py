@@ -132,7 +132,7 @@ class ScaledLoss:
             _open.block.give(given)
             return _scaled(self._loss, losses, _open.block.scale)
         scaler = scaler_of(self._loss_id)
-        block = _Block(scaler, scaler.scale_on(losses[0].device), {})
+        block = _Block(scaler, scaler.scale_to_keep(losses[0].device), {})
         block.give(given)
         forget_zeroed()
         everyone = self._everyone = of_this_thread()

@@ -22,14 +22,15 @@ class LossScaler:
     the step leaves that to its kernels, the device moves it.
     """
 
-    __slots__ = ("_clean_steps", "_found_inf", "_scale", "_steps", "_value", "_waiting", "scaling")
+    __slots__ = ("_clean_steps", "_found_inf", "_is_on_device", "_scale", "_steps", "_value", "_waiting", "scaling")
 
     def __init__(self, scaling: Scaling) -> None:
         self.scaling = scaling
-        # The scale, and the clean steps since it last moved; None where only the device knows by now.
-        self._value: float | None = _rounded(scaling.initial)
-        self._steps: int | None = 0
-        # The same on the device. Never written in place: a block that is open keeps the scale it began with.
+        # The scale, and the clean steps since it last moved, unless the device moves them.
+        self._value = _rounded(scaling.initial)
+        self._steps = 0
+        self._is_on_device = False
+        # The scale on the device. Only the device writes it in place, so that a captured step goes on from the last.
         self._scale: torch.Tensor | None = None
         self._clean_steps: torch.Tensor | None = None
         self._found_inf: torch.Tensor | None = None
@@ -39,23 +40,24 @@ class LossScaler:
     def scale_on(self, device: torch.device) -> torch.Tensor:
         """The scale: float32, shape [], on `device`; made on the first device that asks."""
         if self._scale is None:
-            self._scale = torch.full((), self.value, dtype=torch.float32, device=device)
+            self._scale = torch.full((), self._value, dtype=torch.float32, device=device)
         return self._scale.to(device, non_blocking=True)
+
+    def scale_to_keep(self, device: torch.device) -> torch.Tensor:
+        """As `scale_on`, and the same for ever: what a block began with is what its gradients are divided by."""
+        scale = self.scale_on(device)
+        return scale.clone() if self._is_on_device else scale
 
     @property
     def value(self) -> float:
         """The scale as a number; may wait for the device."""
-        if self._value is None:
-            assert self._scale is not None
-            self._value = float(self._scale.item())
-        return self._value
+        return float(self._scale.item()) if self._is_on_device and self._scale is not None else self._value
 
     @property
     def clean_steps(self) -> int:
         """The steps without overflow since the scale last moved; may wait for the device."""
-        if self._steps is None:
-            assert self._clean_steps is not None
-            self._steps = int(self._clean_steps.item())
+        if self._is_on_device and self._clean_steps is not None:
+            return int(self._clean_steps.item())
         return self._steps
 
     def is_at_floor(self) -> bool:
@@ -91,7 +93,8 @@ class LossScaler:
         """Move the scale: down if gradients `overflowed`, up after enough steps without."""
         if not self._has_news():
             return
-        value, steps = self.value, self.clean_steps
+        value, steps = self._value, self._steps = self.value, self.clean_steps
+        self._is_on_device = False
         if overflowed:
             value, steps = value * BACKOFF_FACTOR, 0
         else:
@@ -105,14 +108,15 @@ class LossScaler:
         found_inf = self._found_inf
         if not self._has_news() or self._scale is None or found_inf is None:
             return
-        if self._clean_steps is None or self._steps is not None:
-            self._clean_steps = torch.full((), self.clean_steps, dtype=torch.int32, device=self._scale.device)
-        self._scale = self._scale.clone()
+        if not self._is_on_device or self._clean_steps is None:
+            # A block may be keeping the scale of before.
+            self._scale = self._scale.clone()
+            self._clean_steps = torch.full((), self._steps, dtype=torch.int32, device=self._scale.device)
+            self._is_on_device = True
         torch._amp_update_scale_(
             self._scale, self._clean_steps, found_inf, GROWTH_FACTOR, BACKOFF_FACTOR, GROWTH_INTERVAL
         )
         self._scale.clamp_(self.scaling.lowest, self.scaling.highest)
-        self._value = self._steps = None
 
     def _has_news(self) -> bool:
         """Whether there is something to decide upon; clears what was noted."""
@@ -146,6 +150,7 @@ class LossScaler:
             return False
         self._value = _rounded(min(self.scaling.highest, max(self.scaling.lowest, loss_scale)))
         self._steps = int(state["unskipped"])
+        self._is_on_device = False
         self._scale = self._clean_steps = None
         return True
 
