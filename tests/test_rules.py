@@ -67,9 +67,33 @@ TELLING = {
     "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer",
     "AMP604": "import deepspeed",
     "AMP214": "loss.backward()",
+    "AMP106": 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+    "AMP124": "scaler.scale(loss).backward()",
+    "AMP240": "scheduler.step()",
+    "AMP241": "scaler.step(optimizer)  # not updated",
+    "AMP326": 'scaler = torch.amp.GradScaler("cuda")',
+    "AMP327": 'with torch.autocast("cuda"):',
+    "AMP423": 'torch.save({"optimizer": optimizer.state_dict()}, "last.pt")',
 }
 # What says something and forbids nothing.
-ADVISORY = {"AMP221", "AMP507", "AMP320", "AMP321", "AMP323", "AMP104", "AMP302", "AMP306", "AMP402"}
+ADVISORY = {
+    "AMP106",
+    "AMP124",
+    "AMP240",
+    "AMP241",
+    "AMP326",
+    "AMP327",
+    "AMP423",
+    "AMP221",
+    "AMP507",
+    "AMP320",
+    "AMP321",
+    "AMP323",
+    "AMP104",
+    "AMP302",
+    "AMP306",
+    "AMP402",
+}
 # A rule that speaks only under options other than the default ones.
 OPTIONS = {
     "AMP103": {"opt_level": "O2"},

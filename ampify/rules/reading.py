@@ -1,0 +1,44 @@
+"""What rules that read files without following their values share: nodes, blocks, and calls told by their names.
+
+Where the flow analysis gives up, for its budget or for a value that it cannot follow, names still tell of a mistake;
+what is found by them is reported and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ampify.index.syntax import blocks, expressions, in_order, last_name, statements
+from ampify.model import facts as f
+
+
+def nodes(body: tuple[f.Stmt, ...]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
+    """All expressions of a body, each with what it is part of, innermost last."""
+    for statement in statements(body):
+        for expression in expressions(statement):
+            yield from in_order(expression)
+
+
+def method_calls(body: tuple[f.Stmt, ...], method: str) -> Iterator[f.Call]:
+    """Calls of a method, in order."""
+    for node, _ in nodes(body):
+        if isinstance(node, f.Call) and isinstance(node.func, f.Attribute) and node.func.attr == method:
+            yield node
+
+
+def receiver(call: f.Call) -> str:
+    """The last name of what a method is called on, in lower case."""
+    return last_name(call.func.value).lower() if isinstance(call.func, f.Attribute) else ""
+
+
+def scaler_steps(body: tuple[f.Stmt, ...]) -> Iterator[f.Call]:
+    """Calls that look like `scaler.step(optimizer)`."""
+    return (call for call in method_calls(body, "step") if call.args and "scaler" in receiver(call))
+
+
+def all_blocks(body: tuple[f.Stmt, ...]) -> Iterator[tuple[f.Stmt, ...]]:
+    """A body and all blocks inside it."""
+    yield body
+    for statement in body:
+        for block in blocks(statement):
+            yield from all_blocks(block)
