@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ampify.index.assembly import Assembly
+from ampify.index.bystanders import bystanders
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
@@ -51,10 +52,12 @@ class Loops:
     def find(self) -> None:
         """Fills `loops` and `obstacles`."""
         assembly = Assembly(self.flow, self.trace, self.target)
+        fed: dict[str, frozenset[Value]] = {}
         for backwards, optimizers in group(self.trace.events):
             related = tuple(self.related(backwards, optimizers))
             loop, obstacles = assembly.loop(backwards, optimizers, related)
             self.loops.append(loop)
+            fed[loop.id] = optimizers
             self._models[loop.id] = frozenset(m for o in optimizers for m in self.entities.trained(o))
             for event in related:
                 self._loop_of.setdefault(event.anchor, loop.id)
@@ -64,6 +67,8 @@ class Loops:
                 for e in related
                 if e.kind == "grad_read" and updates_in_place(e) and self.trained_by_hand(e)
             ]
+        if self.target == "runtime":
+            self.obstacles += bystanders(self.flow, self.loops, fed, assembly.initializing.spots)
         self.idle_backwards()
         self.unfed_steps()
         self.obstacles = list(dict.fromkeys(self.obstacles))

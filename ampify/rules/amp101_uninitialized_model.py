@@ -59,6 +59,7 @@ from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating, quot
 CODE = "AMP101"
 NAME = "uninitialized-model"
 TARGET = "runtime"
+WHERE_ON = "call amp.initialize under the condition that the backward is scaled under"
 HELP = "mixed precision: O0 (off), O1 (float16) or O4 (bfloat16)"
 
 
@@ -76,6 +77,8 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, place: In
     edits: list[Edit] = [InsertAfter(place.anchor, _call(project, settings, loop, place))]
     if settings.add_flag and place.flag is not None and not place.flag.declared:
         edits.append(InsertBefore(place.flag.parse, _option(project, settings, place.flag)))
+    if any(backward.off for backward in loop.backward_calls):
+        return Finding(CODE, NAME, place.anchor, message, WHERE_ON, refuses=True, loop=loop.id)
     fix = migrating(project, settings, loop, place.anchor.path, *edits)
     hint = "" if fix else CONDITIONAL_AMP
     return Finding(CODE, NAME, place.anchor, message, hint, fix, refuses=fix is None, loop=loop.id)
