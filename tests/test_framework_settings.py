@@ -13,7 +13,9 @@ from ampify.pipeline import run
 LIGHTNING = "import lightning\n\n{}\n"
 
 
-def migrated(folder: Path, text: str, level: str = "O1", *, unsafe: bool = True) -> tuple[str, list[tuple[str, Applicability]]]:
+def migrated(
+    folder: Path, text: str, level: str = "O1", *, unsafe: bool = True
+) -> tuple[str, list[tuple[str, Applicability]]]:
     """The text after a run, and the codes of the findings with their applicability."""
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
