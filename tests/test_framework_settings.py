@@ -95,3 +95,14 @@ def test_a_configuration_that_is_assigned_twice_is_left_alone(tmp_path: Path) ->
     assert migrated(tmp_path, text)[0] == text
     said = text.replace("{'b': 1}", "{'b': 1, 'bf16': on}").replace("ds = {'a': 1}\n", "")
     assert migrated(tmp_path, said)[0] == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ds = {'a': 1}\nds['bf16'] = {'enabled': True}\ndeepspeed.initialize(model=model, config=ds)\n",
+        "def start(ds):\n    deepspeed.initialize(model=model, config=ds)\n\n\nds = {'a': 1}\nstart(ds)\n",
+    ],
+)
+def test_a_configuration_that_may_be_another_by_then_is_left_alone(text: str, tmp_path: Path) -> None:
+    assert migrated(tmp_path, f"import deepspeed\n\n{text}")[0] == f"import deepspeed\n\n{text}"

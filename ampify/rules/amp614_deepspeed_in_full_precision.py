@@ -41,6 +41,7 @@ from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.framework import PRECISIONS, adding, assigned, calls
+from ampify.rules.reading import nodes
 
 CODE = "AMP614"
 NAME = "deepspeed-in-full-precision"
@@ -53,12 +54,20 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for facts, call, _ in calls(project, ("deepspeed",), frozenset({"initialize"})):
         config = next((value for name, value in call.keywords if name in ("config", "config_params")), None)
         display = assigned(facts, config, lambda found: isinstance(found, f.Mapping)) if config is not None else None
-        if not isinstance(display, f.Mapping) or _says(display) or settings.opt_level not in PRECISIONS:
+        if not isinstance(display, f.Mapping) or _says(display) or _adds(facts):
+            continue
+        if settings.opt_level not in PRECISIONS:
             continue
         anchor, quote = facts.anchor(display), facts.quote
         on = f"{{{quote}enabled{quote}: True}}"
         codes = {"float16": (f"{quote}fp16{quote}: {on}",), "bfloat16": (f"{quote}bf16{quote}: {on}",)}
         yield Finding(CODE, NAME, anchor, MESSAGE, fix=adding(settings, anchor, codes, "unsafe"))
+
+
+def _adds(facts: f.FileFacts) -> bool:
+    """Whether such an entry is named anywhere in a file: it may join the configuration later."""
+    found = (node for scope in facts.scopes for node, _ in nodes(scope.body))
+    return any(isinstance(node, f.Constant) and node.value in KEYS for node in found)
 
 
 def _says(display: f.Mapping) -> bool:

@@ -107,7 +107,8 @@ def _nodes(facts: f.FileFacts) -> Iterator[f.Expr]:
 
 
 def assigned(facts: f.FileFacts, expression: f.Expr, wanted: Callable[[f.Expr], bool]) -> f.Expr | None:
-    """An expression that is `wanted`, or the one that a name is bound to, if it is bound just once in its file."""
+    """An expression that is `wanted`, or the one that a name is bound to, if it is bound just once in its file and is
+    no parameter there."""
     if wanted(expression) or not isinstance(expression, f.Name):
         return expression if wanted(expression) else None
     bound = [
@@ -117,7 +118,8 @@ def assigned(facts: f.FileFacts, expression: f.Expr, wanted: Callable[[f.Expr], 
         if isinstance(statement, f.Assign)
         and any(isinstance(t, f.Name) and t.id == expression.id for t in statement.targets)
     ]
-    return bound[0] if len(bound) == 1 and wanted(bound[0]) else None
+    handed = any(p.name == expression.id for scope in facts.scopes for p in scope.parameters)
+    return bound[0] if len(bound) == 1 and not handed and wanted(bound[0]) else None
 
 
 def resettled(facts: f.FileFacts, call: f.Call, texts: Mapping[str, str]) -> str | None:
