@@ -25,6 +25,7 @@ from ampify.report.diff import painted, unified
 from ampify.report.formats import format_of, links_wanted, rendered
 from ampify.report.json import rules_json
 from ampify.report.links import Links
+from ampify.report.progress import progress_line
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import Style, text_report
 from ampify.rules import Rule, all_rules, find_rule
@@ -314,7 +315,8 @@ def _migrate_paths(paths: tuple[Path, ...], options: Options, style: Style, *, w
     # A run makes millions of small objects, nearly all of them trees: looking for cycles among them so often would
     # cost a third of its time. The process ends soon after.
     gc.set_threshold(1_000_000, 20, 20)
-    report = pipeline.run(paths, options.settings, prove=write or not style.check, writing=write)
+    with progress_line(sys.stderr, os.environ, quiet=style.quiet) as told:
+        report = pipeline.run(paths, options.settings, prove=write or not style.check, writing=write, told=told)
     if write:
         if not options.allow_dirty:
             _warn_of_uncommitted(report, options)

@@ -17,6 +17,7 @@ from ampify.index.unfollowed import Unfollowed
 from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
+from ampify.model.progress import Told, untold
 from ampify.model.project import Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings, Target
 from ampify.model.site import Site
@@ -32,15 +33,17 @@ def build_project(
     settings: Settings,
     known: Mapping[str, f.FileFacts] | None = None,
     crowded: frozenset[str] = frozenset(),
+    told: Told = untold,
 ) -> Project:
     """Reads files and finds the training loops across them; a file that does not parse becomes a finding.
 
     `known` are facts of files whose text is the same as when they were made; `crowded` are files that more others use
-    than can be followed, so that nothing in them is migrated.
+    than can be followed, so that nothing in them is migrated. `told` hears how far it is.
     """
     files: dict[str, f.FileFacts] = {}
     unreadable: list[Finding] = []
-    for source in sorted(sources, key=lambda s: s.path):
+    for number, source in enumerate(sorted(sources, key=lambda s: s.path)):
+        told("reading", number, len(sources), source.path)
         facts = (known or {}).get(source.path) or _read(source)
         if isinstance(facts, f.FileFacts):
             files[source.path] = facts
@@ -49,7 +52,9 @@ def build_project(
     loops: list[TrainingLoop] = []
     sites: list[Site] = []
     obstacles: list[Obstacle] = []
-    for program in programs(files, crowded):
+    together = programs(files, crowded)
+    for number, program in enumerate(together):
+        told("following program", number, len(together), min(program.leading))
         found = _analysed(program, settings.target)
         if isinstance(found, Finding):
             unreadable.append(found)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ampify.index import build_project
 from ampify.model.plan import Report
+from ampify.model.progress import Told, untold
 from ampify.model.settings import Settings
 from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
 from ampify.pipeline.reading import Reading, read_files, read_text
@@ -22,20 +23,23 @@ STDIN = "<stdin>"
 SCALER = "GradScaler("
 
 
-def run(paths: Sequence[Path], settings: Settings, *, prove: bool = True, writing: bool = False) -> Report:
+def run(
+    paths: Sequence[Path], settings: Settings, *, prove: bool = True, writing: bool = False, told: Told = untold
+) -> Report:
     """What a run over `paths` finds and would write; writes nothing.
 
     `prove` asks that a second run over the result would change nothing: needed where the result is shown or written.
     `writing` tells that it is to be written: then what may not be is left out, with all that belongs to it.
+    `told` hears how far it is.
 
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
     if writing:
         # What is written comes from the files alone, and from what forbids writing them now.
-        report = _migrate(reading, settings, prove=prove, targets=reading.seen)
+        report = _migrate(reading, settings, prove=prove, targets=reading.seen, told=told)
     else:
-        report = remembered(reading, settings, prove, lambda: _migrate(reading, settings, prove=prove))
+        report = remembered(reading, settings, prove, lambda: _migrate(reading, settings, prove=prove, told=told))
     needed = SCALER if settings.target == "native" else settings.runtime_module
     changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
     if not changed:
@@ -64,11 +68,16 @@ def run_text(raw: bytes, settings: Settings) -> Report:
 
 
 def _migrate(
-    reading: Reading, settings: Settings, *, prove: bool = True, targets: Mapping[str, Path] = MappingProxyType({})
+    reading: Reading,
+    settings: Settings,
+    *,
+    prove: bool = True,
+    targets: Mapping[str, Path] = MappingProxyType({}),
+    told: Told = untold,
 ) -> Report:
     repairs = repair_sources(reading.sources, settings, targets)
     sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
-    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded)
+    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded, told=told)
     settled = settle(project, sources, settings, prove=prove, targets=targets)
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
