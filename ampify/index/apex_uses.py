@@ -79,7 +79,9 @@ def _loops(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> dict[str,
 
 
 def _uses(facts: f.FileFacts, modules: ModuleTable) -> Iterator[ApexUse]:
-    if not any(_TOKEN.search(line) or any(name in line for name in EXTENSIONS) for line in facts.lines):
+    text = "".join(facts.lines)
+    # Searching for a plain word is many times faster than for a pattern.
+    if not (ROOT in text and _TOKEN.search(text)) and not any(name in text for name in EXTENSIONS):
         return
     imports = [i for i in facts.imports if any(of_apex(facts, n, modules) for n in i.names)]
     bound: dict[str, str] = {}
