@@ -57,7 +57,9 @@ def test_a_setting_is_added_where_there_is_none(
     ("text", "expected"),
     [
         (LIGHTNING.format("lightning.Trainer()"), [("AMP611", "safe")]),
-        (LIGHTNING.format('lightning.Trainer(accelerator="cpu")'), [("AMP611", "unsafe")]),
+        (LIGHTNING.format('lightning.Trainer(accelerator="cpu")'), []),
+        (LIGHTNING.format("lightning.Trainer(accelerator=chosen)"), [("AMP611", "unsafe")]),
+        (LIGHTNING.format("lightning.Trainer(plugins=[half])"), [("AMP611", "none")]),
         (LIGHTNING.format("lightning.Trainer()\nprint(weight.grad)"), [("AMP611", "unsafe")]),
         ("import pytorch_lightning\n\npytorch_lightning.Trainer()\n", [("AMP611", "unsafe")]),
         ("import pytorch_lightning\n\npytorch_lightning.Trainer(gpus=1)\n", [("AMP611", "safe")]),

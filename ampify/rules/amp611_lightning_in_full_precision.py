@@ -4,7 +4,8 @@ What it does
 ------------
 Gives `Trainer(...)` and `Fabric(...)` the precision of the level that is asked for: `precision="16-mixed"` at O1 and
 "bf16-mixed" at O4. What comes from `pytorch_lightning`, which may be of any version, gets 16 and "bf16": Lightning 2
-reads these as the same. Other levels have no equal.
+reads these as the same. Other levels have no equal. A trainer for a CPU or another accelerator is left alone, and one
+with plugins or unpacked arguments is only reported.
 
 Why it matters
 --------------
@@ -72,7 +73,9 @@ from ampify.rules.framework import PRECISIONS, adding, calls, given, literal, me
 CODE = "AMP611"
 NAME = "lightning-in-full-precision"
 MESSAGE = "this trainer computes in float32: no precision is set"
-HINT = "set precision where the arguments of the trainer come from"
+HINT = "set precision where the arguments of the trainer come from, unless a plugin among them is for precision"
+# Accelerators that the fix is not for: autocast to float16 is CUDA's.
+ELSEWHERE = frozenset({"cpu", "mps", "tpu", "hpu", "ipu"})
 # Where code works on gradients or types itself, that the precision changes may matter to it.
 BY_HAND = (
     "automatic_optimization",
@@ -94,7 +97,9 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     roots, names = catalog.FRAMEWORK_SETTINGS["lightning-loop"]
     for facts, call, dotted in calls(project, roots, names) if settings.opt_level in PRECISIONS else ():
         anchor = facts.anchor(call)
-        if unpacks(call) and not any(name == "precision" for name, _ in call.keywords):
+        if literal(call, "accelerator") in ELSEWHERE:
+            continue
+        if (unpacks(call) or given(call, "plugins")) and not any(name == "precision" for name, _ in call.keywords):
             yield Finding(CODE, NAME, anchor, MESSAGE, HINT, refuses=True)
         elif not given(call, "precision", "use_amp"):
             safe = _reaches_a_gpu(call, dotted) and not mentions(project, roots, BY_HAND)
@@ -114,6 +119,8 @@ def _codes(call: f.Call, dotted: str, quote: str) -> dict[str, tuple[str, ...]]:
 def _reaches_a_gpu(call: f.Call, dotted: str) -> bool:
     """Whether a trainer uses a GPU where there is one: before Lightning 2 it had to be told to."""
     accelerator = literal(call, "accelerator")
+    if any(name == "accelerator" and not isinstance(value, f.Constant) for name, value in call.keywords):
+        return False
     if dotted.startswith("lightning."):
         return accelerator in (None, "auto", "gpu", "cuda")
     return accelerator in ("gpu", "cuda") or literal(call, "gpus") not in (None, 0)
