@@ -6,7 +6,6 @@ import logging
 import signal
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -41,6 +40,8 @@ def rewrite_files(jobs: Sequence[Job], workers: int) -> tuple[Rewritten, ...]:
     if useful < 2:
         results = tuple(map(rewrite_file, jobs))
     else:
+        from concurrent.futures import ProcessPoolExecutor  # most runs need none of it
+
         with ProcessPoolExecutor(useful, initializer=_leave_interrupts_to_the_parent) as pool:
             results = tuple(pool.map(rewrite_file, jobs, chunksize=FILES_PER_WORKER // 6))
     for result in results:
