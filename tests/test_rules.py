@@ -72,11 +72,13 @@ TELLING = {
     "AMP240": "scheduler.step()",
     "AMP241": "scaler.step(optimizer)  # not updated",
     "AMP326": 'scaler = torch.amp.GradScaler("cuda")',
+    "AMP424": 'scaler.load_state_dict(checkpoint["scaler"])',
     "AMP327": 'with torch.autocast("cuda"):',
     "AMP423": 'torch.save({"optimizer": optimizer.state_dict()}, "last.pt")',
 }
 # What says something and forbids nothing.
 ADVISORY = {
+    "AMP424",
     "AMP106",
     "AMP124",
     "AMP240",
