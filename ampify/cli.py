@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import ampify
-from ampify import pipeline, verify_command
+from ampify import bulk_command, pipeline, verify_command
 from ampify.config import OPTIONS, Options, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.report.colour import wants_colour
@@ -120,7 +120,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             click.echo("ampify: interrupted; no file is half written", err=True)
             sys.exit(INTERRUPTED)
-        except (*pipeline.PROBLEMS, *verify_command.PROBLEMS) as problem:
+        except (*pipeline.PROBLEMS, *verify_command.PROBLEMS, *bulk_command.PROBLEMS) as problem:
             raise Problem(str(problem)) from problem
         except Exception as failure:
             logging.getLogger("ampify").debug("internal failure", exc_info=True)
@@ -289,6 +289,18 @@ def verify(ctx: click.Context, script: str, arguments: tuple[str, ...], **option
     Copies of the project are run; your files are only read. Exit status 0: the migrated version may be kept.
     """
     ctx.exit(verify_command.run(script, arguments, options))
+
+
+@main.command(short_help="Migrate many repositories, on one machine or many.")
+@bulk_command.options
+@click.pass_context
+@guarded
+def bulk(ctx: click.Context, **options: Any) -> None:
+    """Clone, migrate and commit every repository that REPOS.txt names, with a report of each and a summary of all.
+
+    One local path or git address a line, with @REF for a branch, tag or commit. Yours are cloned, too, never changed.
+    """
+    ctx.exit(bulk_command.run(options))
 
 
 def _shown(path: Path) -> str:

@@ -32,7 +32,7 @@ def json_report(report: Report) -> str:
         "findings": [_finding(finding, places) for finding in report.findings],
         "loops": [_loop(loop, places) for loop in report.loops],
         "sites": [_site(entry, places) for entry in report.ledger],
-        "summary": _summary(report),
+        "summary": summary(report),
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -105,7 +105,8 @@ def _site(entry: LedgerEntry, places: Places) -> Json:
     }
 
 
-def _summary(report: Report) -> Json:
+def summary(report: Report) -> Json:
+    """What the run came to: numbers of files, findings, loops and sites by state."""
     return {
         "wrote": report.wrote,
         "files": _counts((outcome.status for outcome in report.outcomes), FILE_STATUSES),

@@ -1,0 +1,1 @@
+"""Many repositories at once: real git repositories, real processes, a real cluster."""
