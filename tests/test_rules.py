@@ -62,7 +62,7 @@ TELLING = {
     "AMP501": 'with torch.autocast("cpu", dtype=torch.bfloat16):',
     "AMP507": "total += model(Variable(batch, volatile=True)).mean()",
     "AMP503": "from apex.contrib.sparsity import ASP",
-    "AMP512": "from apex.optimizers import FusedLAMB",
+    "AMP512": "optimizer = FusedLAMB(model.parameters(), lr=1e-3)",
     "AMP601": "import lightning",
     "AMP602": "from accelerate import Accelerator",
     "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer",

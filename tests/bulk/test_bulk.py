@@ -202,5 +202,5 @@ def test_the_recipe_for_other_batch_tools_changes_files_or_nothing(tmp_path: Pat
             command = [sys.executable, "-m", *recipe.split()]
             subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=120)
             assert git(checkout, "diff", "--name-only").split() == expected
-            assert not git(checkout, "ls-files", "--others")
+            assert not git(checkout, "ls-files", "--others", "--exclude-standard")
             git(checkout, "commit", "--quiet", "--all", "--allow-empty", "--message", "migrated")
