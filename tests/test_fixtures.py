@@ -41,6 +41,7 @@ SET_UP = (
     b"ampify>=",
     b"torch.amp import",
     b'("cuda"',
+    b"import nullcontext",
 )
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 

@@ -439,7 +439,7 @@ import torch
 
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-if amp is not None:
+if {condition}:
     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
 for step in range(3):
     optimizer.zero_grad()
@@ -455,12 +455,19 @@ if amp is not None:
         loss.backward()"""
 
 
-@pytest.mark.parametrize(("backward", "moves"), [("loss.backward()", False), (SCALED, True)])
+@pytest.mark.parametrize(
+    ("condition", "backward", "moves"),
+    [
+        ("amp is not None", SCALED, True),
+        ("amp is not None", "loss.backward()", True),
+        ("amp is not None and torch.cuda.is_available()", "loss.backward()", False),
+    ],
+)
 def test_imports_of_apex_wait_for_a_backward_that_the_runtime_would_refuse(
-    backward: str, moves: bool, tmp_path: Path
+    condition: str, backward: str, moves: bool, tmp_path: Path
 ) -> None:
     script = tmp_path / "train.py"
-    script.write_text(SWITCHED.format(backward=backward), encoding="utf-8")
+    script.write_text(SWITCHED.format(condition=condition, backward=backward), encoding="utf-8")
     report = run([script], Settings(root=str(tmp_path)))
     assert any(outcome.after is not None for outcome in report.outcomes) is moves
     assert {finding.code for finding in report.findings if finding.refuses} == (

@@ -10,6 +10,7 @@ from ampify.index import obstacles as find
 from ampify.index.clips import Clips
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.guards import Guard, Guards
 from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
 from ampify.index.scaling import Parts, Scalings
@@ -43,6 +44,7 @@ class Assembly:
         self.initializing = Initializing(flow, trace)
         self.states = States(flow)
         self.switches = Switches(flow)
+        self.guards = Guards(flow)
         self.torch_amp = TorchAmp(flow, trace)
         self.clips = Clips(flow, self.entities, self.names)
         self.scalings = Scalings(flow, trace, self.initializing.spots) if target == "native" else None
@@ -62,9 +64,11 @@ class Assembly:
         calls = []
         places = at_places(backwards)
         marks = [e for e in related if needs_amp(e)]
+        guard = self.guard(related)
         for event in by_anchor(backwards):
             call, trouble = self.backward(event, places[event.anchor], name)
-            calls.append(replace(call, off=not call.scaled and self.switches.off(event, marks)))
+            asked = guard.text if guard is not None and self.guards.holds(guard, event) else None
+            calls.append(replace(call, off=not call.scaled and self.switches.off(event, marks), guard=asked))
             obstacles += trouble
             obstacles += self.strangers(event, name)
         if any(e.detail == "masters" for e in backwards) and all(call.scaled or call.off for call in calls):
@@ -102,6 +106,11 @@ class Assembly:
     def with_masters(name: str, calls: tuple[BackwardCall, ...]) -> TrainingLoop:
         """A loop whose optimizer keeps masters and scales by itself: there is nothing for amp to do."""
         return TrainingLoop(name, min(call.call for call in calls), (), (), calls, (), masters=True)
+
+    def guard(self, related: Iterable[Event]) -> Guard | None:
+        """The condition that all calls of `amp.initialize` which are present stand under."""
+        guards = {self.guards.of(event) for event in related if event.kind == "initialize"}
+        return next(iter(guards)) if len(guards) == 1 else None
 
     def clip(self, event: Event, optimizers: frozenset[Value], marks: list[Event]) -> ClipCall:
         clip = self.clips.clip(event, optimizers)

@@ -73,7 +73,9 @@ class Classifier:
         return self._found[frame].get(id(node), [])
 
     def scales(self, context: f.Expr, frame: Frame) -> bool:
-        """Whether a `with` item is our `amp.scale_loss(...)`."""
+        """Whether a `with` item is our `amp.scale_loss(...)`, or that where a condition holds."""
+        if isinstance(context, f.Operation) and context.kind == "IfExp":
+            return any(self.scales(operand, frame) for operand in context.operands)
         return isinstance(context, f.Call) and any(
             isinstance(v, External) and v.dotted.endswith("amp.scale_loss")
             for v in self.flow.evaluate(context.func, frame)

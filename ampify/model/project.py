@@ -21,7 +21,8 @@ class BackwardCall:
     `call` is the whole call, `statement` the statement that consists of it (None if it is part of a larger one).
     `loss` is the expression to scale; `optimizers` are expressions, in scope there, of the optimizers whose step
     consumes the gradients. `scaled` tells that it already runs on a loss scaled by `amp.scale_loss`, `off` that it is
-    the alternative to one that does, for where amp is off.
+    the alternative to one that does, for where amp is off. `guard` is the text of the condition that decides whether
+    amp is on, if that can be asked there.
     """
 
     call: Anchor
@@ -32,6 +33,7 @@ class BackwardCall:
     scaled: bool
     scaled_name: str = "scaled_loss"
     off: bool = False
+    guard: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ What it does
 ------------
 Puts the backward under `amp.scale_loss`, with the optimizers whose step consumes its gradients, as the code there names
 them. Arguments of the backward are kept. Where the loop has several optimizers, each backward gets a scaler of its own
-(`loss_id`), so that an overflow of one loss does not lower the scale of another.
+(`loss_id`), so that an overflow of one loss does not lower the scale of another. Where a present `amp.initialize`
+stands under a condition that can be asked at the backward, the loss is scaled under that condition.
 
 Why it matters
 --------------
@@ -50,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.model.anchor import Anchor
-from ampify.model.edit import Replace, Wrap
+from ampify.model.edit import AddImport, Fix, Replace, Wrap
 from ampify.model.finding import Finding
 from ampify.model.project import BackwardCall, Project, TrainingLoop
 from ampify.model.settings import Settings
@@ -59,6 +60,10 @@ from ampify.rules.migration import CONDITIONAL_AMP, loss_number, migrating
 CODE = "AMP201"
 NAME = "unscaled-backward"
 TARGET = "runtime"
+# What hands on the plain loss where amp is off.
+PLAIN = "nullcontext"
+# What stands for the scaled loss where amp is off.
+PLAIN = "nullcontext"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -76,12 +81,24 @@ def _finding(
     message = f"the gradients of this backward feed {fed}, but its loss is not scaled"
     header = f"with {_scaling(project, loop, backward)} as {backward.scaled_name}:"
     edits = (Wrap(statement, header), Replace(backward.loss, backward.scaled_name))
+    if loop.switched and backward.guard is not None:
+        guarded = _guarded(project, loop, backward, statement, backward.guard)
+        return Finding(CODE, NAME, backward.call, message, fix=guarded, loop=loop.id)
     if loop.switched:
         hint = "scale it where amp is on: under the condition that amp.initialize is called under"
         return Finding(CODE, NAME, backward.call, message, hint, refuses=True, loop=loop.id)
     fix = migrating(project, settings, loop, backward.call.path, *edits)
     hint = "" if fix else CONDITIONAL_AMP
     return Finding(CODE, NAME, backward.call, message, hint, fix, refuses=fix is None, loop=loop.id)
+
+
+def _guarded(project: Project, loop: TrainingLoop, backward: BackwardCall, statement: Anchor, guard: str) -> Fix:
+    """The fix where `amp.initialize` is there already, under a condition."""
+    facts = project.files[backward.call.path]
+    importing = AddImport(facts.path, "contextlib", PLAIN, f"amp_{PLAIN}" if PLAIN in facts.names else None)
+    header = f"with {_scaling(project, loop, backward)} if {guard} else {importing.bound}({backward.loss_text})"
+    wrap = Wrap(statement, f"{header} as {backward.scaled_name}:")
+    return Fix((importing, wrap, Replace(backward.loss, backward.scaled_name)), group=loop.id)
 
 
 def _scaling(project: Project, loop: TrainingLoop, backward: BackwardCall) -> str:

@@ -110,7 +110,7 @@ def _unscaled(project: Project, group: ApexGroup) -> Anchor | None:
     for loop in project.loops:
         if loop.id in group.loops and loop.switched:
             for backward in loop.backward_calls:
-                if not backward.scaled and not backward.off:
+                if not backward.scaled and not backward.off and backward.guard is None:
                     return backward.call
     return None
 

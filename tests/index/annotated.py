@@ -5,6 +5,7 @@ comment lists, separated by `;`, what must be found on its line. Together they a
 
     optimizer, other          a backward of a training loop, and the optimizers it feeds as the code there names them
     unnamed                   the same where the code there cannot name them
+    optimizer where HAS_AMP   the same where a condition that can be asked there decides whether amp is on
     not training              a backward that takes no part in training
     refused closure-step      an obstacle
     unresolved step           a site that nobody knows what to make of

@@ -33,6 +33,7 @@ def _all(project: Project) -> Iterator[Mark]:
 def _of_loop(loop: TrainingLoop) -> Iterator[Mark]:
     for backward in loop.backward_calls:
         text = ", ".join(backward.optimizers) or "unnamed"
+        text += f" where {backward.guard}" if backward.guard else ""
         yield Mark(backward.call.path, backward.call.line, f"scaled {text}" if backward.scaled else text)
     for place in loop.initializes:
         yield Mark(place.anchor.path, place.anchor.line, _initialize(place))
