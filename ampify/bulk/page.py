@@ -11,7 +11,6 @@ from ampify.bulk.sources import Source
 from ampify.bulk.state import State
 from ampify.bulk.summary import Summary, line_of
 from ampify.report.html.element import element, text
-from ampify.report.wording import counted
 
 _STYLE: Final = """
 :root { color-scheme: light dark; }
@@ -34,7 +33,7 @@ def page(summary: Summary) -> str:
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>ampify: {counted(len(summary.rows), 'repository').replace('repositorys', 'repositories')}</title>"
+        f"<title>ampify: many repositories ({len(summary.rows)})</title>"
         f"<style>{_STYLE}</style>"
     )
     body = element("main", element("h1", "Many repositories"), _totals(summary), _refusals(summary), _table(summary))
