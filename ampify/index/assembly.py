@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ampify.index import obstacles as find
+from ampify.index.apex_leaving import leaving_apex
 from ampify.index.clips import Clips
 from ampify.index.events import Event
 from ampify.index.flow import Flow
@@ -96,6 +97,10 @@ class Assembly:
             return _left_to_torch(found, native), []
         if found.migrated:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
+            if self.scalings is not None and not obstacles:
+                parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
+                leaving, trouble = leaving_apex(self.scalings, parts)
+                found, obstacles = replace(found, apex=leaving), obstacles + trouble
         elif self.scalings is not None and not obstacles:
             parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
             scaling, obstacles = self.scalings.plan(parts)

@@ -74,7 +74,7 @@ class Scalings:
     def plan(self, parts: Parts) -> tuple[Scaling | None, list[Obstacle]]:
         """The plan for a loop, or what forbids it."""
         try:
-            return _Planning(self, parts).scaling(), []
+            return Planning(self, parts).scaling(), []
         except Refused as refusal:
             return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id)]
         except OutOfReach as reason:
@@ -96,7 +96,7 @@ class Scalings:
 
 
 @dataclass(slots=True)
-class _Planning:
+class Planning:
     """One loop's plan in the making."""
 
     scalings: Scalings

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexGroup
+from ampify.model.apex_loop import ApexLoop
 from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
 from ampify.model.native import NativeAmp, Respelling
@@ -149,7 +150,8 @@ class TrainingLoop:
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
     builds what this loop trains. `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
-    `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself.
+    `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself,
+    `apex` how it comes off apex's amp into torch's, if that is the target.
     """
 
     id: str
@@ -167,6 +169,7 @@ class TrainingLoop:
     penalties: tuple[Anchor, ...] = ()
     scaling: Scaling | None = None
     masters: bool = False
+    apex: ApexLoop | None = None
 
     @property
     def backwards(self) -> tuple[Anchor, ...]:

@@ -68,7 +68,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every dict of optimizer state without the scaler's."""
     for loop, plan in plans(project, settings) if scales(settings) else ():
         for save in loop.saves:
-            if save.container is not None or save.target is not None:
+            if not save.present and (save.container is not None or save.target is not None):
                 yield _finding(project, settings, loop, save, plan.state(save.site))
 
 

@@ -69,7 +69,7 @@ MESSAGE = "the optimizer's state is restored here without the scaler's: the scal
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every load of optimizer state without the scaler's."""
     for loop, plan in plans(project, settings) if scales(settings) else ():
-        for load in loop.loads:
+        for load in (load for load in loop.loads if not load.present):
             yield _finding(project, settings, loop, load, plan.state(load.site))
 
 

@@ -35,11 +35,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.model.apex import ApexFile, ApexGroup
+from ampify.model.apex import ApexFile
 from ampify.model.edit import Fix
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
+from ampify.rules.apex_core import Core, core
 from ampify.rules.apex_fates import Fates, Taken, fates
 from ampify.rules.apex_imports import import_edits
 
@@ -51,21 +52,22 @@ TARGET = "native"
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every mention of apex that torch has a successor of, and for every import that goes."""
     for group in project.apex:
+        amp = core(project, settings, group)
         for file in group.files:
-            found = fates(project.files[file.path], file, {})
-            yield from (_mention(group, taken) for taken in found.taken if taken.edits)
-            yield from _imports(project, group, file, found)
+            found = fates(project.files[file.path], file, amp.decided)
+            yield from (_mention(amp.group, taken) for taken in found.taken if taken.edits)
+            yield from _imports(project, amp, file, found)
 
 
-def _mention(group: ApexGroup, taken: Taken) -> Finding:
+def _mention(group: str, taken: Taken) -> Finding:
     message = f"{taken.mention.dotted} is NVIDIA apex's; {taken.dotted} does the same"
-    return Finding(CODE, NAME, taken.mention.anchor, message, fix=Fix(taken.edits, group=group.id))
+    return Finding(CODE, NAME, taken.mention.anchor, message, fix=Fix(taken.edits, group=group))
 
 
-def _imports(project: Project, group: ApexGroup, file: ApexFile, found: Fates) -> Iterator[Finding]:
-    edits = import_edits(project.files[file.path], file, found.imports)
+def _imports(project: Project, amp: Core, file: ApexFile, found: Fates) -> Iterator[Finding]:
+    edits = import_edits(project.files[file.path], file, found.imports, amp.gone)
     if edits:
         names = [n.dotted for s in file.imports for n in s.names if n.apex and n.bound in found.imports]
         message = f"{', '.join(dict.fromkeys(names))} need no longer be imported from NVIDIA apex"
         anchor = next(s.anchor for s in file.imports if any(n.bound in found.imports for n in s.names if n.apex))
-        yield Finding(CODE, NAME, anchor, message, fix=Fix(edits, group=group.id))
+        yield Finding(CODE, NAME, anchor, message, fix=Fix(edits, group=amp.group))

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
+from ampify.rules.apex_core import core
 from ampify.rules.apex_fates import Left, fates
 
 CODE = "AMP512"
@@ -38,8 +39,9 @@ TARGET = "native"
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every name of apex that keeps its import."""
     for group in project.apex:
+        amp = core(project, settings, group)
         for file in group.files:
-            for left in fates(project.files[file.path], file, {}).left:
+            for left in fates(project.files[file.path], file, amp.decided).left:
                 yield _finding(left)
 
 

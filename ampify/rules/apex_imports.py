@@ -7,18 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexAttempt, ApexFile, ApexImport, ApexName
-from ampify.model.edit import Delete, Edit, InsertBefore
+from ampify.model.edit import Delete, Edit, InsertAfter, InsertBefore
 from ampify.model.facts import FileFacts
 
 _COMMENT = re.compile(r"#.*")
 
 
-def import_edits(facts: FileFacts, file: ApexFile, fates: Mapping[str, str | None]) -> tuple[Edit, ...]:
+def import_edits(
+    facts: FileFacts, file: ApexFile, fates: Mapping[str, str | None], gone: Iterable[Anchor] = ()
+) -> tuple[Edit, ...]:
     """The edits of a file's imports. `fates` gives for a name that they bind the dotted name of torch that it is to
-    mean from now on, or None if nothing uses it any more; names that are not in it stay."""
+    mean from now on, or None if nothing uses it any more; names that are not in it stay. What lies in a statement that
+    is `gone` needs no edit."""
     edits: list[Edit] = []
     attempts: dict[Anchor, ApexAttempt] = {}
     for statement in file.imports:
+        if any(anchor.contains(statement.anchor) for anchor in gone):
+            continue
         attempt = statement.attempt
         if attempt is not None and _all_go(_inside(file, attempt), fates):
             attempts[attempt.anchor] = attempt
@@ -49,7 +54,8 @@ def _all_go(statements: Iterable[ApexImport], fates: Mapping[str, str | None]) -
 def _replaced(anchor: Anchor, lines: Iterable[str]) -> Iterator[Edit]:
     code = "\n".join(dict.fromkeys(lines))
     if code:
-        yield InsertBefore(anchor, code)
+        # After a statement with a block, or what is commented on above it would come to stand below.
+        yield InsertAfter(anchor, code) if anchor.kind == "Try" else InsertBefore(anchor, code)
     yield Delete(anchor)
 
 

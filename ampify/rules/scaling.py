@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -21,8 +21,19 @@ def plans(project: Project, settings: Settings) -> Iterator[tuple[TrainingLoop, 
     """The loops that get a scaler and autocast, each with its plan."""
     if settings.opt_level in CASTS:
         for loop in project.loops:
-            if loop.scaling is not None and not any(place.present for place in loop.initializes):
+            if loop.apex is not None:
+                yield replace(loop, id=shared_group(project, loop)), loop.apex.scaling
+            elif loop.scaling is not None and not any(place.present for place in loop.initializes):
                 yield loop, loop.scaling
+
+
+def shared_group(project: Project, loop: TrainingLoop) -> str:
+    """The group of a loop's edits: loops that take the same files off apex go together."""
+    for group in project.apex:
+        leaving = [other.id for other in project.loops if other.apex is not None and other.id in group.loops]
+        if loop.id in leaving and len(leaving) > 1:
+            return group.id
+    return loop.id
 
 
 def scales(settings: Settings) -> bool:

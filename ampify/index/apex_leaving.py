@@ -1,0 +1,305 @@
+"""Makes the plan by which a training loop on NVIDIA apex's amp comes into torch's own, or says why there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ampify.index.apex_blocks import body_code, opens_block
+from ampify.index.apex_starts import Starts
+from ampify.index.devices import Devices
+from ampify.index.events import Event
+from ampify.index.moments import Spot
+from ampify.index.reaching import Home, OutOfReach, Reach, free_name, home_of
+from ampify.index.regions import Stretch
+from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Refused, Scalings
+from ampify.index.switches import Switches, needs_amp
+from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
+from ampify.index.values import External, Frame, Value
+from ampify.model import facts as f
+from ampify.model.anchor import Anchor
+from ampify.model.apex_loop import ApexLoop, Block, Masters, State
+from ampify.model.project import Obstacle
+from ampify.model.scaling import Device, Inline, Region, Scaling
+
+_AMP = "ampify_runtime.amp."
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+STATE_NAMES = ("amp_state", "apex_state", "ampify_state")
+
+
+def leaving_apex(scalings: Scalings, parts: Parts) -> tuple[ApexLoop | None, list[Obstacle]]:
+    """The plan for a loop that trains through apex's amp, or what forbids it."""
+    try:
+        return _Leaving.of(scalings, parts).loop(), []
+    except Refused as refusal:
+        return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id)]
+    except OutOfReach as reason:
+        return None, [Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id)]
+
+
+@dataclass(frozen=True, slots=True)
+class _With:
+    """A block of `amp.scale_loss`, and the loss it scales."""
+
+    event: Event
+    statement: f.With
+    call: f.Call
+    loss: f.Expr
+
+
+@dataclass(slots=True)
+class _Leaving(Planning):
+    """One loop's plan in the making. Its backwards are read as those of the losses that their blocks scale."""
+
+    withs: dict[Anchor, _With]
+    switches: Switches
+    switched: bool = False
+    reach: Reach | None = None
+
+    @classmethod
+    def of(cls, scalings: Scalings, parts: Parts) -> _Leaving:
+        """The plan of a loop, its blocks found."""
+        flow = scalings.flow
+        withs: dict[Anchor, _With] = {}
+        backwards: list[Event] = []
+        off = {call.call for call in parts.calls if call.off}
+        for event in parts.backwards:
+            if event.anchor in off:
+                continue
+            found = _with_of(event, scalings)
+            withs.setdefault(event.anchor, found)
+            backwards.append(_around(event, found))
+        return cls(scalings, replace(parts, backwards=tuple(backwards)), withs, Switches(flow))
+
+    def loop(self) -> ApexLoop:
+        """The whole plan."""
+        parts = self.parts
+        self.refuse_penalties()
+        widenings = tuple(self.widenings())
+        starts = Starts(self.flow)
+        begun = {e.anchor: e for e in parts.related if e.kind == "initialize"}
+        self.switched = any(starts.switched(e) for e in begun.values())
+        homes = [self.home(event) for event in begun.values()]
+        name = self.scalings.name(parts, homes)
+        reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
+        self.reach = reach
+        devices = Devices(self.flow, self.scalings.names, [e for e in parts.related if e.kind == "move"])
+        regions, inlines = self.autocasts(devices)
+        steps = self.steps()
+        scaling = Scaling(
+            regions=regions,
+            inlines=inlines,
+            widenings=widenings,
+            unscalings=tuple(self.unscalings(reach)),
+            steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
+            updates=tuple(self.updates(steps, reach)),
+            states=tuple(self.states(reach)),
+        )
+        blocks = tuple(dict.fromkeys(self.block(one, reach, inlines) for one in self.withs.values()))
+        begins = tuple(
+            starts.start(e, h.scaler(name), self.device(devices, h.spot, h.anchor))
+            for e, h in zip(begun.values(), homes, strict=True)
+        )
+        self.refuse_outer_conditions(begun.values())
+        masters, states = tuple(self.masters()), tuple(self.amp_states(reach))
+        # What was passed along for all of these is known only now.
+        scaling = replace(
+            scaling, parameters=tuple(reach.parameters.values()), arguments=tuple(reach.arguments.values())
+        )
+        return ApexLoop(scaling, begins, blocks, masters, states)
+
+    # The scaler
+
+    def home(self, event: Event) -> Home:
+        anchor = self.flow.files[event.frame.path].anchor(event.statement)
+        assert isinstance(event.node, f.Call)
+        given = [*event.node.args[1:2], *(v for n, v in event.node.keywords if n == "optimizers")]
+        words = _WORD.findall(self.flow.files[event.frame.path].text(given[0].span)) if given else []
+        if not words:
+            raise Refused("apex-amp-loop", event.anchor, "amp.initialize is given no optimizer here")
+        home = home_of(anchor, words[0], Spot.of(event), self.flow)
+        if not home.owner and self.common_home(home) is not home:
+            detail = "amp.initialize is called in a function that has returned when the training begins"
+            raise OutOfReach(event.anchor, detail)
+        return home
+
+    def refuse_outer_conditions(self, begun: Iterable[Event]) -> None:
+        """Refuses a call in a function that is itself called under a condition, unless the training is so too."""
+        for event in begun:
+            shared = [{frame for frame, _ in use.stack} for use in self.parts.backwards if use.root == event.root]
+            for frame, span in event.stack[:-1]:
+                if not all(frame in frames for frames in shared) or not shared:
+                    continue
+                same = all((frame, span) in use.stack for use in self.parts.backwards if use.root == event.root)
+                if not same and any("__name__" not in test for test in self.switches.tests(frame, span)):
+                    raise Refused("apex-amp-loop", event.anchor, "a condition elsewhere decides whether this is called")
+
+    def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
+        # apex's amp runs on GPUs only.
+        found = devices.at(spot, self.parts.models) or Device('"cuda"')
+        return Device(found.kind) if self.switched else found
+
+    # Forward and backward
+
+    def region(self, stretch: Stretch, devices: Devices) -> Region:
+        # Named by the base class, since a class with slots is made anew and `super()` does not know it.
+        region = Planning.region(self, stretch, devices)
+        spot = replace(self.spot(stretch.event, stretch.depth), at=stretch.first.span)
+        return replace(region, device=self.switching(region.device, spot))
+
+    def switching(self, device: Device, spot: Spot) -> Device:
+        """A device, with the scaler to ask where something decides at run time whether amp is on."""
+        if not self.switched:
+            return device
+        assert self.reach is not None
+        return Device(device.kind, f"{self.reach.at(spot)}.is_enabled()")
+
+    def autocasts(self, devices: Devices) -> tuple[tuple[Region, ...], tuple[Inline, ...]]:
+        # The backwards inside of blocks have no statement of their own: their losses are handled with the blocks.
+        regions = self.scalings.regions
+        stretches, lost = regions.stretches(self.parts.backwards)
+        for event in lost:
+            detail = "no statement by itself runs the model for this loss"
+            raise Refused("forward-not-parted", event.anchor, detail)
+        found = {(s.frame.path, s.first.span, s.last.span): s for s in stretches}
+        inlines = tuple(self.inlined(e, devices) for e in self.parts.backwards if regions.runs_inline(e))
+        return tuple(self.region(found[key], devices) for key in sorted(found)), tuple(dict.fromkeys(inlines))
+
+    def inlined(self, event: Event, devices: Devices) -> Inline:
+        facts = self.flow.files[event.frame.path]
+        found = self.withs[event.anchor]
+        name = free_name(LOSS_NAMES, [self.words(event)])
+        text = facts.text(found.loss.span)
+        if name is None or "\n" in text or isinstance(found.loss, f.Walrus):
+            raise Refused("forward-not-parted", event.anchor, "the loss has no statement of its own")
+        device = self.switching(self.device(devices, Spot.of(event), event.anchor), Spot.of(event))
+        return Inline(facts.anchor(found.statement), facts.anchor(found.loss), text, name, device)
+
+    def block(self, found: _With, reach: Reach, inlines: Iterable[Inline]) -> Block:
+        facts = self.flow.files[found.event.frame.path]
+        loss = facts.anchor(found.loss)
+        inline = next((one for one in inlines if one.loss == loss), None)
+        here = [_around(e, found) for e in self.parts.backwards if e.anchor == found.event.anchor]
+        scaler = self.same(here, reach)
+        code = body_code(facts, found.statement, scaler, inline.name if inline else facts.text(found.loss.span))
+        if code is None:
+            raise Refused("apex-amp-loop", found.event.anchor, "the block is laid out in a way that cannot be undone")
+        return Block(found.event.anchor, facts.anchor(found.statement), facts.anchor(found.call), code, inline)
+
+    # Gradients
+
+    def steps(self) -> list[Event]:
+        marks = [e for e in self.parts.related if needs_amp(e)]
+        return [e for e in Planning.steps(self) if not self.switches.off(e, marks)]
+
+    def readers(self) -> list[Event]:
+        marks = [e for e in self.parts.related if needs_amp(e)]
+        return [e for e in Planning.readers(self) if not self.switches.off(e, marks)]
+
+    def read_of(self, event: Event) -> list[Value]:
+        if event.detail != "master":
+            return Planning.read_of(self, event)
+        return sorted(self.mastered(event) & self.parts.optimizers, key=lambda value: value.number)
+
+    def mastered(self, clip: Event) -> frozenset[Value]:
+        """The optimizers whose parameters a clip asks `amp.master_params` for."""
+        call = self.asked(clip)
+        values = self.flow.evaluate(call.args[0], clip.frame) if call is not None and call.args else frozenset()
+        return frozenset(self.scalings.trace.classify.entities.optimizers(values))
+
+    @staticmethod
+    def asked(clip: Event) -> f.Call | None:
+        """The call of `amp.master_params` that a clip is given."""
+        given = clip.node.args[0] if isinstance(clip.node, f.Call) and clip.node.args else None
+        return given if isinstance(given, f.Call) and last_name(given.func) == "master_params" else None
+
+    def masters(self) -> Iterator[Masters]:
+        """The parameters in place of each `amp.master_params`."""
+        clips = self.scalings.clips
+        for event in self.parts.related:
+            call = self.asked(event) if event.kind == "clip" and event.detail == "master" else None
+            if call is None or len(call.args) != 1 or call.keywords:
+                continue
+            facts = self.flow.files[event.frame.path]
+            optimizers = self.mastered(event)
+            held = frozenset().union(*(clips.held(o) for o in optimizers)) if len(optimizers) == 1 else frozenset()
+            names = self.scalings.names
+            named = names.cover(Spot.of(event), held, names.models) if held else None
+            if named and len(named) == 1 and not named[0].optional and not named[0].container:
+                code = f"{named[0].text}.parameters()"
+            else:
+                optimizer = facts.text(call.args[0].span)
+                code = f'[p for group in {optimizer}.param_groups for p in group["params"]]'
+            yield Masters(event.anchor, facts.anchor(call), code)
+
+    # Checkpoints
+
+    def amp_states(self, reach: Reach) -> Iterator[State]:
+        """The places where amp's state is saved and loaded, in the files that are used together."""
+        for (path, _), frames in sorted(self.flow.frames_of.items(), key=lambda item: item[0]):
+            facts = self.flow.files[path]
+            for statement in statements(self.flow.scope(frames[0]).body):
+                for call in _state_calls(statement):
+                    name = self.amp_function(call, frames)
+                    if name is not None:
+                        yield self.amp_state(facts, call, statement, frames[0], reach, loads=name == "load_state_dict")
+
+    def amp_function(self, call: f.Call, frames: Iterable[Frame]) -> str | None:
+        """Which function of amp a call is of."""
+        for frame in frames:
+            for value in self.flow.evaluate(call.func, frame):
+                if isinstance(value, External) and value.dotted.startswith(_AMP):
+                    return value.dotted.removeprefix(_AMP)
+        return None
+
+    def amp_state(
+        self, facts: f.FileFacts, call: f.Call, statement: f.Stmt, frame: Frame, reach: Reach, *, loads: bool
+    ) -> State:
+        scaler = reach.at(Spot(frame, statement.span, ((frame, statement.span),), frozenset(), -1))
+        if not loads:
+            return State(facts.anchor(call.func), scaler)
+        whole = isinstance(statement, f.Evaluate) and statement.value is call and len(call.args) == 1
+        text = facts.text(call.args[0].span) if whole else ""
+        name = free_name(STATE_NAMES, [facts.names])
+        if not text or "\n" in text or name is None:
+            raise Refused("apex-amp-loop", facts.anchor(call), "amp's state is loaded here as part of something larger")
+        return State(facts.anchor(call.func), scaler, facts.anchor(statement), text, name)
+
+
+def _with_of(event: Event, scalings: Scalings) -> _With:
+    """The block of `amp.scale_loss` that a backward stands in."""
+    body = scalings.flow.scope(event.frame).body
+    for block, index in reversed(path_to(body, event.statement.span)):
+        statement = block[index]
+        if isinstance(statement, f.With) and opens_block(statement, event.scaled):
+            context = statement.items[0][0]
+            if len(statement.items) == 1 and isinstance(context, f.Call):
+                given = [*context.args[:1], *(v for n, v in context.keywords if n == "loss")]
+                if given and not isinstance(given[0], f.Starred):
+                    return _With(event, statement, context, given[0])
+    raise Refused(
+        "apex-amp-loop", event.anchor, "the block that scales this loss is written in a way that is not known"
+    )
+
+
+def _around(event: Event, found: _With) -> Event:
+    """A backward as one of the loss that its block scales, where the block stands."""
+    assert isinstance(event.node, f.Call)
+    node = f.Call(event.node.span, f.Attribute(found.loss.span, found.loss, "backward"), (), ())
+    stack = (*event.stack[:-1], (event.frame, found.statement.span))
+    return replace(event, node=node, statement=found.statement, stack=stack, detail="method")
+
+
+def _state_calls(statement: f.Stmt) -> Iterator[f.Call]:
+    for expression in expressions(statement):
+        for node, _ in in_order(expression):
+            if isinstance(node, f.Call) and last_name(node.func) in ("state_dict", "load_state_dict"):
+                yield node
+
+
+def _by_anchor(events: Iterable[Event]) -> list[list[Event]]:
+    found: dict[Anchor, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.anchor, []).append(event)
+    return [found[anchor] for anchor in sorted(found)]

@@ -1,0 +1,109 @@
+"""Reads calls of apex's `amp.initialize`: what decides on them, and what their statements do beside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ampify.apex_catalog import ROOT
+from ampify.index.events import Event
+from ampify.index.flow import Flow
+from ampify.index.scaling import Refused
+from ampify.index.syntax import in_order, path_to
+from ampify.index.values import Frame
+from ampify.model import facts as f
+from ampify.model.apex_loop import Start
+from ampify.model.scaling import Device
+
+_LAYOUT = re.compile(r"[\s()\[\]]+")
+_PURE = (f.Name, f.Attribute, f.Constant, f.Operation)
+
+
+class Starts:
+    """Answers from a solved flow."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def switched(self, event: Event) -> bool:
+        """Whether it is decided at run time if amp is on."""
+        assert isinstance(event.node, f.Call)
+        levels = [v for n, v in event.node.keywords if n in ("enabled", "opt_level")]
+        constant = all(isinstance(v, f.Constant) and v.value not in (False, "O0") for v in levels)
+        return bool(self.conditions(event.frame, event.statement)) or not constant
+
+    def start(self, event: Event, scaler: str, device: Device) -> Start:
+        """A call of `amp.initialize`; raises Refused where it cannot be taken away."""
+        facts = self.flow.files[event.frame.path]
+        statement = event.statement
+        if not (isinstance(statement, f.Assign | f.Evaluate) and statement.value is event.node):
+            raise Refused("apex-amp-loop", event.anchor, "amp.initialize is part of something larger here")
+        conditions = self.conditions(event.frame, statement)
+        rebinding = self.rebinding(facts, statement, event.node)
+        tests = [self.test(facts, branch, statement) for branch in conditions]
+        before = conditions[0] if conditions else statement
+        return Start(
+            call=event.anchor,
+            statement=facts.anchor(statement),
+            before=facts.anchor(before),
+            scaler=scaler,
+            device=device,
+            condition=" and ".join(f"({t})" if len(tests) > 1 and " or " in t else t for t in tests),
+            alone=bool(conditions) and not rebinding and self.holds_nothing_else(conditions[0], statement),
+            rebinding=rebinding,
+        )
+
+    def conditions(self, frame: Frame, statement: f.Stmt) -> list[f.Branch]:
+        """The `if` statements around a statement, the outermost first, with nothing else between or around them."""
+        path = path_to(self.flow.scope(frame).body, statement.span)
+        around = [block[index] for block, index in path][:-1]
+        facts = self.flow.files[frame.path]
+        found = [s for s in around if isinstance(s, f.Branch) and "__name__" not in facts.text(s.test.span)]
+        last = len(around) - len(found)
+        if found and list(around[last:]) != found:
+            anchor = facts.anchor(statement)
+            raise Refused("apex-amp-loop", anchor, "a condition around a loop or block decides on amp.initialize")
+        return found
+
+    def test(self, facts: f.FileFacts, branch: f.Branch, statement: f.Stmt) -> str:
+        """The condition under which a branch gets to a statement, as an expression."""
+        text = facts.text(branch.test.span)
+        pure = all(isinstance(node, _PURE) for node, _ in in_order(branch.test))
+        if branch.kind != "If" or not pure or "\n" in text:
+            raise Refused("apex-amp-loop", facts.anchor(branch), "this condition cannot be asked again")
+        if any(path_to(branch.arms[0], statement.span)):
+            return text
+        return f"not ({text})"
+
+    def holds_nothing_else(self, branch: f.Branch, statement: f.Stmt) -> bool:
+        """Whether all that a branch does is to import apex and to initialize it."""
+        return all(self.is_part(inner, statement) for arm in branch.arms for inner in arm)
+
+    def is_part(self, inner: f.Stmt, statement: f.Stmt) -> bool:
+        if inner is statement:
+            return True
+        if isinstance(inner, f.Import):
+            return all(name.module.partition(".")[0] == ROOT for name in inner.names)
+        if isinstance(inner, f.Try):
+            return not inner.final and all(self.is_part(s, statement) for s in (*inner.body, *inner.orelse))
+        return isinstance(inner, f.Branch) and self.holds_nothing_else(inner, statement)
+
+    @staticmethod
+    def rebinding(facts: f.FileFacts, statement: f.Stmt, call: f.Expr) -> str:
+        """What an assignment does beside giving names what they had: `net = model`, say."""
+        if not isinstance(statement, f.Assign):
+            return ""
+        given = ", ".join(facts.text(value.span) for value in _given(call))
+        target = facts.text(statement.targets[0].span)
+        same = _LAYOUT.sub("", target).strip(",") == _LAYOUT.sub("", given).strip(",")
+        return "" if same and len(statement.targets) == 1 else f"{target} = {given}"
+
+
+def _given(call: f.Expr) -> Iterator[f.Expr]:
+    """The models and the optimizers that a call of `amp.initialize` is given."""
+    assert isinstance(call, f.Call)
+    named = dict(call.keywords)
+    for index, name in enumerate(("models", "optimizers")):
+        value = call.args[index] if index < len(call.args) else named.get(name)
+        if value is not None:
+            yield value

@@ -1,0 +1,70 @@
+"""How a training loop on NVIDIA apex's amp becomes one in torch's own: what each of its places turns into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ampify.model.anchor import Anchor
+from ampify.model.scaling import Device, Inline, Scaling
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A call of `amp.initialize`, at `call`, whose `statement` goes. The `scaler`, for `device`, is made before the
+    statement `before`, which is `statement` or what is around it: the tests there are `condition` ("" if there are
+    none), and nothing is left of `before` if it holds nothing else (`alone`). `rebinding` is what the statement did
+    beside, as code."""
+
+    call: Anchor
+    statement: Anchor
+    before: Anchor
+    scaler: str
+    device: Device
+    condition: str = ""
+    alone: bool = False
+    rebinding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A `with amp.scale_loss(...)` block around `backward`: `code` takes its place; `inline` is there if its loss runs
+    the model."""
+
+    backward: Anchor
+    statement: Anchor
+    call: Anchor
+    code: str
+    inline: Inline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Masters:
+    """A call of `amp.master_params` for `clip`, and the model's parameters as they are spelled there."""
+
+    clip: Anchor
+    call: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`amp.state_dict()`, or the `statement` that loads it out of `source`; `scaler` is the scaler's name there, and
+    `name` a free one."""
+
+    call: Anchor
+    scaler: str
+    statement: Anchor | None = None
+    source: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApexLoop:
+    """All that takes a loop off apex's amp. What a loop in full precision needs too is in `scaling`; it has no
+    creations, as the scalers are made by `starts`."""
+
+    scaling: Scaling
+    starts: tuple[Start, ...]
+    blocks: tuple[Block, ...]
+    masters: tuple[Masters, ...]
+    states: tuple[State, ...]

@@ -1,0 +1,199 @@
+"""A training loop is in the mixed precision of NVIDIA apex, whose `amp` is gone from its releases.
+
+What it does
+------------
+With `--target native`, makes a `GradScaler` where `amp.initialize` was called, has it scale what `amp.scale_loss`
+scaled, and clips the model's parameters where those of `amp.master_params` were. Forward, step and checkpoints follow by
+the rules for loops in full precision (AMP226, AMP228, AMP229). What decided on `amp.initialize` decides on the scaler,
+and autocast asks the scaler. The state of apex's amp in an old checkpoint is read still. All files that run together
+leave apex together; where one place cannot, all stay.
+
+Why it matters
+--------------
+apex must be built for the CUDA of each machine, and its current version has no `amp` at all.
+
+Before
+------
+    import torch
+    from apex import amp
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale=128.0)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4, device="cuda")).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        optimizer.step()
+
+After
+-----
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=128.0, growth_interval=2**31 - 1)
+    for step in range(3):
+        optimizer.zero_grad()
+        with torch.autocast(device_type="cuda", dtype=torch.float16):
+            loss = model(torch.ones(2, 4, device="cuda")).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+Fix safety
+----------
+Safe at `O1`. `O2` keeps its parameters in float32 from now on, which the finding says; `O3` has no equal, and becomes
+`O1` with `--unsafe` only. A static scale is halved where gradients overflow, and that step is left out: apex would have
+taken it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ampify.model.apex import ApexGroup
+from ampify.model.apex_loop import Block, Masters, Start, State
+from ampify.model.edit import Delete, Edit, Fix, InsertAfter, InsertBefore, Replace
+from ampify.model.finding import Finding
+from ampify.model.project import Project, TrainingLoop
+from ampify.model.settings import Settings
+from ampify.rules.apex_core import Core, core
+from ampify.rules.apex_options import Options, options
+from ampify.rules.refusal import refusals
+from ampify.rules.scaling import Spelling
+
+CODE = "AMP513"
+NAME = "apex-amp-loop"
+TARGET = "native"
+MESSAGE = "this training loop cannot leave apex's amp"
+HINT = "write it out by hand, or use --target runtime, where amp goes by the same names"
+
+
+def check(project: Project, settings: Settings) -> Iterator[Finding]:
+    """The findings on every program that uses apex's amp: what becomes of it, or why it stays."""
+    yield from refusals(project, CODE, NAME, MESSAGE, HINT)
+    for group in project.apex:
+        found = core(project, settings, group)
+        if found.kept is not None:
+            yield from _held(group, found)
+        for loop in found.loops:
+            yield from _loop(project, settings, group, found, loop)
+        for anchor, edits in found.decided.items():
+            if edits:
+                message = (
+                    "apex casts arguments here; torch's custom_fwd does so under autocast, and turns that off inside"
+                )
+                yield Finding(CODE, NAME, anchor, message, fix=Fix(edits, group=found.group))
+
+
+def _held(group: ApexGroup, found: Core) -> Iterator[Finding]:
+    assert found.kept is not None
+    anchor, reason = found.kept
+    message = f"what runs together here stays on NVIDIA apex: {reason}"
+    for name in dict.fromkeys((found.group, *(loop.id for loop in found.loops))):
+        yield Finding(CODE, NAME, anchor, message, HINT, refuses=True, loop=name)
+
+
+def _loop(project: Project, settings: Settings, group: ApexGroup, found: Core, loop: TrainingLoop) -> Iterator[Finding]:
+    assert loop.apex is not None
+    for start in loop.apex.starts:
+        yield _start(project, settings, group, found, start)
+    for block in loop.apex.blocks:
+        yield _block(project, settings, found, block)
+    for masters in loop.apex.masters:
+        yield _masters(project, settings, found, masters)
+    for state in loop.apex.states:
+        yield _state(project, settings, found, state)
+
+
+def _start(project: Project, settings: Settings, group: ApexGroup, found: Core, start: Start) -> Finding:
+    mention = next(m for file in group.files for m in file.mentions if m.call == start.call)
+    told = options(mention, project.files[start.call.path].quote)
+    if not isinstance(told, Options):
+        message = f"{MESSAGE}: {told}"
+        return Finding(CODE, NAME, start.call, message, HINT, refuses=True, loop=found.group)
+    spelling = Spelling.of(project, settings, start.before)
+    asked = [part for part in (start.condition, *told.enabled) if part]
+    enabled = _all_of(asked) if asked else start.device.on
+    arguments = [spelling.code(start.device.kind), *told.arguments, *((f"enabled={enabled}",) if enabled else ())]
+    code = f"{start.scaler} = {spelling.torch('torch.amp', 'GradScaler')}({', '.join(arguments)})"
+    message = " ".join(("amp.initialize is NVIDIA apex's; autocast casts, and a GradScaler scales.", *told.remarks))
+    edits = (*spelling.imports, *_begun(start, spelling.code(code)))
+    return Finding(CODE, NAME, start.call, message, fix=Fix(edits, told.applicability, group=found.group))
+
+
+def _begun(start: Start, code: str) -> Iterator[Edit]:
+    if start.alone:
+        yield from (InsertAfter(start.before, code), Delete(start.before))
+        return
+    rest = start.rebinding
+    if start.before == start.statement:
+        yield InsertBefore(start.statement, f"{code}\n{rest}" if rest else code)
+    else:
+        yield InsertBefore(start.before, code)
+        if rest:
+            yield InsertBefore(start.statement, rest)
+    yield Delete(start.statement)
+
+
+def _all_of(parts: Iterable[str]) -> str:
+    """The condition that all of several hold, as a bool."""
+    asked = list(parts)
+    if len(asked) == 1:
+        return asked[0] if _is_bool(asked[0]) else f"bool({asked[0]})"
+    text = " and ".join(f"({part})" if " or " in part else part for part in asked)
+    return text if all(map(_is_bool, asked)) else f"bool({text})"
+
+
+def _is_bool(text: str) -> bool:
+    compares = any(sign in text for sign in ("==", "!=", "<", ">", " is ", " in "))
+    return (
+        text in ("True", "False")
+        or text.startswith("not ")
+        or (compares and " or " not in text and " and " not in text)
+    )
+
+
+def _block(project: Project, settings: Settings, found: Core, block: Block) -> Finding:
+    spelling = Spelling.of(project, settings, block.statement)
+    code = block.code
+    if block.inline is not None:
+        header = spelling.autocast(block.inline.device)
+        code = f"{header}\n    {block.inline.name} = {block.inline.loss_text}\n{code}"
+    edits: tuple[Edit, ...] = (InsertAfter(block.statement, code), Delete(block.statement))
+    message = "apex's amp scales this loss; a GradScaler does"
+    return Finding(CODE, NAME, block.backward, message, fix=Fix((*spelling.imports, *edits), group=found.group))
+
+
+def _masters(project: Project, settings: Settings, found: Core, masters: Masters) -> Finding:
+    code = Spelling.of(project, settings, masters.call).code(masters.code)
+    message = "without apex's amp the model's parameters are those that the optimizer steps"
+    return Finding(CODE, NAME, masters.clip, message, fix=Fix((Replace(masters.call, code),), group=found.group))
+
+
+def _state(project: Project, settings: Settings, found: Core, state: State) -> Finding:
+    message = "this is the state of apex's amp; the scale is the scaler's"
+    edits: tuple[Edit, ...] = (Replace(state.call, f"{state.scaler}.state_dict"),)
+    if state.statement is not None:
+        code = Spelling.of(project, settings, state.call).code(_loading(state))
+        edits = (InsertBefore(state.statement, code), Delete(state.statement))
+    return Finding(CODE, NAME, state.call, message, fix=Fix(edits, group=found.group))
+
+
+def _loading(state: State) -> str:
+    """The statements that load a scaler's state, or that of apex's amp, whose first scaler they take over."""
+    saved = f'{state.name}["loss_scaler0"]'
+    return "\n".join(
+        (
+            f"{state.name} = {state.source}",
+            f'if "loss_scaler0" in {state.name}:  # saved by NVIDIA apex',
+            f'    scale, steps = {saved}["loss_scale"], {saved}["unskipped"]',
+            f'    {state.name} = {{**{state.scaler}.state_dict(), "scale": scale, "_growth_tracker": steps}}',
+            f"{state.scaler}.load_state_dict({state.name})",
+        )
+    )

@@ -1,0 +1,97 @@
+"""What a program's loops take along when they leave apex's amp: the mentions that go, and what keeps them all there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ampify.model.anchor import Anchor
+from ampify.model.apex import ApexGroup, ApexMention
+from ampify.model.edit import Edit
+from ampify.model.project import Project, TrainingLoop
+from ampify.model.settings import Settings
+from ampify.rules.apex_functions import function_edits
+
+_LEVEL = "O1"
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What becomes of a group's `apex.amp`. `decided` has the edits of the mentions outside of loops, and none for those
+    that go with a loop; `gone` are statements that go whole; `kept` is the place that keeps all on apex, and why."""
+
+    group: str
+    loops: tuple[TrainingLoop, ...]
+    decided: Mapping[Anchor, tuple[Edit, ...]]
+    gone: tuple[Anchor, ...]
+    kept: tuple[Anchor, str] | None = None
+
+
+def core(project: Project, settings: Settings, group: ApexGroup) -> Core:
+    """What becomes of a group's `apex.amp`."""
+    ours = [loop for loop in project.loops if loop.id in group.loops]
+    leaving = tuple(loop for loop in ours if loop.apex is not None)
+    decided = dict(_of_loops(group, leaving))
+    for mention in _amp(group):
+        if mention.anchor not in decided:
+            edits = function_edits(project, mention)
+            if edits is not None:
+                decided[mention.anchor] = edits
+    gone = tuple(dict.fromkeys(_gone(leaving)))
+    name = leaving[0].id if len(leaving) == 1 else group.id
+    kept = _kept(settings, group, ours, leaving, decided)
+    return Core(name, leaving, decided, gone, kept)
+
+
+def _amp(group: ApexGroup) -> Iterator[ApexMention]:
+    for file in group.files:
+        for mention in file.mentions:
+            if mention.dotted == "apex.amp" or mention.dotted.startswith("apex.amp."):
+                yield mention
+
+
+def _of_loops(group: ApexGroup, loops: tuple[TrainingLoop, ...]) -> Iterator[tuple[Anchor, tuple[Edit, ...]]]:
+    """The mentions that go with the loops' own edits."""
+    calls: set[Anchor] = set()
+    for loop in loops:
+        assert loop.apex is not None
+        plan = loop.apex
+        calls |= {start.call for start in plan.starts} | {block.call for block in plan.blocks}
+        calls |= {masters.call for masters in plan.masters} | {state.call for state in plan.states}
+    for mention in _amp(group):
+        if mention.call in calls or mention.anchor in calls:
+            yield mention.anchor, ()
+
+
+def _gone(loops: tuple[TrainingLoop, ...]) -> Iterator[Anchor]:
+    for loop in loops:
+        assert loop.apex is not None
+        yield from (start.before for start in loop.apex.starts if start.alone)
+
+
+def _kept(
+    settings: Settings,
+    group: ApexGroup,
+    ours: list[TrainingLoop],
+    leaving: tuple[TrainingLoop, ...],
+    decided: Mapping[Anchor, tuple[Edit, ...]],
+) -> tuple[Anchor, str] | None:
+    """What keeps a group on apex's amp, if something does."""
+    mentions = list(_amp(group))
+    if mentions and settings.opt_level != _LEVEL:
+        return mentions[0].anchor, "the script names its own opt level: leave --opt-level away"
+    for loop in ours:
+        if loop.apex is None and _on_apex(loop):
+            return loop.anchor, "this training loop cannot leave it"
+    if len(leaving) > 1 and any(loop.apex.states for loop in leaving if loop.apex is not None):
+        return mentions[0].anchor, "amp's state is that of several loops, which would have a scaler each"
+    for mention in mentions:
+        if mention.anchor not in decided and mention.role != "test":
+            return mention.anchor, f"{mention.dotted} is used here in a way that torch has no equal of"
+    return None
+
+
+def _on_apex(loop: TrainingLoop) -> bool:
+    if loop.native is not None or loop.masters:
+        return False
+    return any(place.present for place in loop.initializes) or any(call.scaled for call in loop.backward_calls)
