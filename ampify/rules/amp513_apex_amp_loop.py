@@ -3,10 +3,10 @@
 What it does
 ------------
 With `--target native`, makes a `GradScaler` where `amp.initialize` was called, has it scale what `amp.scale_loss`
-scaled, and clips the model's parameters where those of `amp.master_params` were. Forward, step and checkpoints follow by
-the rules for loops in full precision (AMP226, AMP228, AMP229). What decided on `amp.initialize` decides on the scaler,
-and autocast asks the scaler. The state of apex's amp in an old checkpoint is read still. All files that run together
-leave apex together; where one place cannot, all stay.
+scaled, and clips the model's parameters where those of `amp.master_params` were. Forward, step and checkpoints are seen
+to by the rules for loops in full precision (AMP226, AMP228, AMP229). What decided on `amp.initialize` decides on the
+scaler, and autocast asks the scaler. The state of apex's amp in an old checkpoint is read still. All files that run
+together leave apex together; where one place cannot, all stay.
 
 Why it matters
 --------------

@@ -17,7 +17,7 @@ _LEVEL = "O1"
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What becomes of a group's `apex.amp`. `decided` has the edits of the mentions outside of loops, and none for those
+    """What becomes of a group's `apex.amp`. `decided` has the edits of mentions outside of loops, and none for those
     that go with a loop; `gone` are statements that go whole; `kept` is the place that keeps all on apex, and why."""
 
     group: str
