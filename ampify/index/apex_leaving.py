@@ -10,10 +10,11 @@ from ampify.index.apex_blocks import body_code, opens_block
 from ampify.index.apex_starts import Starts
 from ampify.index.devices import Devices
 from ampify.index.events import Event
+from ampify.index.hindrances import Hindrances, Refused
 from ampify.index.moments import Spot
 from ampify.index.reaching import Home, OutOfReach, Reach, free_name, home_of
 from ampify.index.regions import Stretch
-from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Refused, Scalings
+from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Scalings
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
 from ampify.index.values import External, Frame, Value
@@ -54,6 +55,8 @@ class _Leaving(Planning):
 
     withs: dict[Anchor, _With]
     switches: Switches
+    # Those included that run where amp is off.
+    all_backwards: tuple[Event, ...]
     switched: bool = False
     reach: Reach | None = None
 
@@ -70,12 +73,12 @@ class _Leaving(Planning):
             found = _with_of(event, scalings)
             withs.setdefault(event.anchor, found)
             backwards.append(_around(event, found))
-        return cls(scalings, replace(parts, backwards=tuple(backwards)), withs, Switches(flow))
+        return cls(scalings, replace(parts, backwards=tuple(backwards)), withs, Switches(flow), parts.backwards)
 
     def loop(self) -> ApexLoop:
         """The whole plan."""
         parts = self.parts
-        self.refuse_penalties()
+        Hindrances(self.flow, self.scalings.trace, self.all_backwards, parts.related).refuse()
         widenings = tuple(self.widenings())
         starts = Starts(self.flow)
         begun = {e.anchor: e for e in parts.related if e.kind == "initialize"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ampify.apex_catalog import ROOT
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.scaling import Refused
+from ampify.index.hindrances import Refused
 from ampify.index.syntax import in_order, path_to
 from ampify.index.values import Frame
 from ampify.model import facts as f

@@ -95,7 +95,7 @@ def _held(group: ApexGroup, found: Core) -> Iterator[Finding]:
     assert found.kept is not None
     anchor, reason = found.kept
     message = f"what runs together here stays on NVIDIA apex: {reason}"
-    for name in dict.fromkeys((found.group, *(loop.id for loop in found.loops))):
+    for name in dict.fromkeys((found.group, *group.loops)):
         yield Finding(CODE, NAME, anchor, message, HINT, refuses=True, loop=name)
 
 

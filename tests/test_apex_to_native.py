@@ -1,0 +1,169 @@
+"""Scripts on apex's amp under the native target: what is written trains as the same script does on the runtime."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ampify.model.plan import Report
+from ampify.model.settings import Settings
+from ampify.pipeline import run
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN = """\
+import torch
+from apex import amp
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for step in range(8):
+    loss = torch.nn.functional.mse_loss(model(torch.randn(16, 8)), torch.randn(16, 4))
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()  # of this batch
+    torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 0.1)
+    optimizer.step()
+    print("loss", repr(loss.item()))
+"""
+SWITCHED = """\
+import argparse
+
+import torch
+from apex import amp
+from apex.optimizers import FusedSGD
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+parser.add_argument("--accum", type=int, default=2)
+parser.add_argument("--opt-level", default="O1")
+args = parser.parse_args()
+
+
+def train(model, optimizer, data, args):
+    model.train()
+    for step, (x, y) in enumerate(data):
+        loss = torch.nn.functional.mse_loss(model(x), y) / args.accum
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        if (step + 1) % args.accum == 0:
+            if args.fp16:
+                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 0.1)
+            else:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            optimizer.zero_grad()
+        print("loss", repr(loss.item()))
+
+
+def main():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = FusedSGD(model.parameters(), lr=0.1, momentum=0.9)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
+    data = [(torch.randn(16, 8), torch.randn(16, 4)) for _ in range(12)]
+    train(model, optimizer, data, args)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    if args.fp16:
+        state["amp"] = amp.state_dict()
+    torch.save(state, "last.pt")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def migrated(text: str, folder: Path) -> tuple[str, Report]:
+    """What the native target makes of a script."""
+    folder.mkdir()
+    (folder / "train.py").write_text(text)
+    report = run([folder], Settings(root=str(folder), target="native"))
+    (after,) = (o.after for o in report.outcomes if o.path.endswith("train.py"))
+    return text if after is None else after, report
+
+
+def forced(text: str) -> str:
+    """A migrated script that does on the CPU what it would on a GPU: torch's autocast and scaler work there, too."""
+    return text.replace('"cuda"', '"cpu"').replace("next(model.parameters()).is_cuda", "True")
+
+
+def printed(text: str, folder: Path, *arguments: str) -> list[str]:
+    """What a script prints, run on the CPU in float16 where it casts."""
+    folder.mkdir()
+    (folder / "train.py").write_text(text)
+    path = str(ROOT / "runtime")
+    done = subprocess.run(
+        [sys.executable, "train.py", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "AMPIFY_DTYPE": "float16", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "casts"),
+    [(PLAIN, [], True), (SWITCHED, ["--fp16"], True), (SWITCHED, [], False), (SWITCHED, ["--opt-level", "O0"], False)],
+    ids=["plain", "switched on", "switched off", "off by level"],
+)
+def test_it_trains_as_on_the_runtime(text: str, arguments: list[str], casts: bool, tmp_path: Path) -> None:
+    after, report = migrated(text, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert "apex" not in after
+    on_cpu = forced(after)
+    native = printed(on_cpu, tmp_path / "a", *arguments)
+    assert native == printed(text.replace("apex", "ampify_runtime"), tmp_path / "b", *arguments)
+    plain = text.replace("amp.initialize(model, optimizer, ", "amp.initialize(model, optimizer, enabled=False, ")
+    assert (native != printed(plain.replace("apex", "ampify_runtime"), tmp_path / "c", *arguments)) == casts
+
+
+def test_a_second_run_changes_nothing_and_comments_stay(tmp_path: Path) -> None:
+    after, _ = migrated(PLAIN, tmp_path / "first")
+    assert "    scaler.scale(loss).backward()  # of this batch\n" in after
+    assert migrated(after, tmp_path / "second")[0] == after
+
+
+def test_a_checkpoint_of_apex_is_read(tmp_path: Path) -> None:
+    """The scale and its age come from the state of apex's first scaler, or from that of torch's."""
+    load = 'state = torch.load("old.pt")\noptimizer.load_state_dict(state["optimizer"])\namp.load_state_dict(state["amp"])\n'
+    text = (
+        PLAIN.replace("for step in", f"{load}for step in") + 'print(amp.state_dict()["loss_scaler0"]["loss_scale"])\n'
+    )
+    after, report = migrated(PLAIN.replace("for step in", f"{load}for step in"), tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    make = 'torch.save({"optimizer": optimizer.state_dict(), "amp": {"loss_scaler0": {"loss_scale": 512.0, "unskipped": 3}}}, "old.pt")\n'
+    place = 'state = torch.load("old.pt")'
+    on_cpu = forced(after)
+    native = printed(on_cpu.replace(place, make + place) + "print(scaler.get_scale())\n", tmp_path / "a")
+    assert native == printed(text.replace("apex", "ampify_runtime").replace(place, make + place), tmp_path / "b")
+    assert native[-1] == "512.0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('opt_level="O1"', 'opt_level="O3"'),
+        ("optimizer.step()", "print(amp.loss_scale()); optimizer.step()"),
+        ("optimizer.step()", "[p.grad for p in amp.master_params(optimizer)]; optimizer.step()"),
+    ],
+)
+def test_what_torch_has_no_equal_of_keeps_all_on_apex(old: str, new: str, tmp_path: Path) -> None:
+    text = PLAIN.replace(old, new)
+    after, report = migrated(text, tmp_path / "native")
+    assert after == text
+    assert any(finding.refuses and finding.hint for finding in report.findings)
+    assert [loop.state for loop in report.loops] == ["refused"]
