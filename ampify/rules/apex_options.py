@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from dataclasses import dataclass
 
 from ampify.model.apex import ApexMention
@@ -12,6 +12,7 @@ _PARAMETERS = (
     """models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 master_weights
     loss_scale cast_model_outputs num_losses verbosity min_loss_scale max_loss_scale"""
 ).split()
+_STRING = re.compile(r"""(["'])(?P<text>[^"'\\]*)\1""")
 # A scale that never grows, as far as any training goes.
 _NEVER = "2**31 - 1"
 _TOLD = {
@@ -63,13 +64,15 @@ def options(mention: ApexMention, quote: str) -> Options | str:
     return Options(tuple(arguments), tuple(enabled), tuple(remarks), "unsafe" if level == "O3" else "safe")
 
 
-def _literal(text: str) -> object:
-    """The value of a literal; None if a text is none."""
+def _literal(text: str) -> str | float | None:
+    """The value of a literal string or number; None if a text is neither."""
+    quoted = _STRING.fullmatch(text)
+    if quoted is not None:
+        return quoted["text"]
     try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        return float(text.replace("_", ""))
+    except ValueError:
         return None
-    return value
 
 
 def _scale(text: str, quote: str) -> tuple[list[str], bool]:
@@ -77,7 +80,7 @@ def _scale(text: str, quote: str) -> tuple[list[str], bool]:
     value = _literal(text)
     if text == "None" or value == "dynamic":
         return [], False
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
+    if value is not None:
         try:
             return [f"init_scale={float(value)}", f"growth_interval={_NEVER}"], True
         except ValueError:
