@@ -295,7 +295,7 @@ INERT = st.one_of(
     COMMENTS, st.sampled_from([magic.split("\n") for magic in MAGICS if not magic.startswith(("%%", "if"))])
 )
 # Before a call, the new import goes to the top of all, as it does in a script.
-CALLING_NOTHING = INERT.filter(lambda lines: not lines[0].startswith("%time "))
+CALLING_NOTHING = INERT.filter(lambda lines: not "".join(lines).startswith("%time "))
 
 
 def as_source(lines: list[str], form: str) -> object:
