@@ -289,7 +289,7 @@ def test_the_diff_is_one_of_cells() -> None:
     assert [line for line in diff.splitlines() if line[0] == "-" and line[:3] != "---"] == ["-    loss.backward()"]
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=20)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), max_size=20)
 COMMENTS = st.lists(TEXT.map(lambda text: "# " + "".join(text.split())), max_size=4)
 INERT = st.one_of(
     COMMENTS, st.sampled_from([magic.split("\n") for magic in MAGICS if not magic.startswith(("%%", "if"))])
