@@ -363,3 +363,17 @@ def test_gradients_used_before_they_are_unscaled_are_told_of_and_the_use_stays(t
     report = migrate(tmp_path, train="import torch\nfrom apex import amp\n" + MODEL + INITIALIZE + inside)
     assert "AMP216" in {code for code, _, refuses in codes(report) if refuses}
     assert use in (text_of(report) or "")
+
+
+def test_the_import_waits_too_where_a_loop_that_could_be_scaled_is_refused(tmp_path: Path) -> None:
+    """Its backward stays unscaled, whatever it is refused for."""
+    text = (
+        f"import torch\ntry:\n    from apex import amp\nexcept ImportError:\n    amp = None\n{MODEL}"
+        f"if amp is not None:\n    {INITIALIZE}"
+        "for p in model.parameters():\n    p.register_hook(lambda g: g.clamp(-1, 1))\n"
+        "for step in range(3):\n    loss = model(torch.ones(2, 4)).mean()\n    optimizer.zero_grad()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    report = migrate(tmp_path, train=text)
+    assert text_of(report) is None
+    assert {"AMP215", "AMP502"} <= {code for code, _, refuses in codes(report) if refuses}

@@ -107,10 +107,12 @@ def _edits(project: Project, settings: Settings, group: ApexGroup, use: ApexUse)
 
 def _unscaled(project: Project, group: ApexGroup) -> Anchor | None:
     """A backward that apex lets pass unscaled and that only its author can mend: the runtime refuses the step after."""
+    refused = {obstacle.loop for obstacle in project.obstacles}
     for loop in project.loops:
         if loop.id in group.loops and loop.switched:
             for backward in loop.backward_calls:
-                if not backward.scaled and not backward.off and backward.guard is None:
+                mended = backward.guard is not None and loop.id not in refused
+                if not backward.scaled and not backward.off and not mended:
                     return backward.call
     return None
 
