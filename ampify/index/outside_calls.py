@@ -43,7 +43,8 @@ class OutsideCalls:
         self, instance: Instance, at: tuple[Frame, f.Call], positional: list[Values], keywords: dict[str, Values]
     ) -> Values:
         """What an object made outside the project returns when it is called."""
-        if instance.dotted == catalog.NAMED_TUPLE:
+        # What such a class made has its name, too, and no call that made a class.
+        if instance.dotted == catalog.NAMED_TUPLE and instance in self.flow.created:
             return self.named_tuple(instance, at, positional, keywords)
         found = flowing(self.flow, positional, keywords)
         if catalog.is_loss_class(instance.dotted):
