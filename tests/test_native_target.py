@@ -256,3 +256,34 @@ def test_a_checkpoint_of_the_original_and_one_written_where_it_is_off_are_read(t
     part(runner, on, 0, 3)
     (off / "last.pt").write_bytes((on / "last.pt").read_bytes())
     assert len(part(runner, off, 3, 6)) == 3
+
+
+# Ways past the step
+
+
+SKIPPING = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.ones(4, 2, 4):
+    optimizer.zero_grad()
+    loss = model(batch).mean()
+    loss.backward()
+    norm = 0.0
+    for p in model.parameters():
+        norm += p.grad.norm().item()
+    if norm > 100:
+        {jump}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("jump", "state"), [("continue", "refused"), ("break", "refused"), ("raise", "migrated")])
+def test_gradients_are_not_unscaled_where_a_way_leads_past_the_step(jump: str, state: str, tmp_path: Path) -> None:
+    """In the next round the scaler would refuse to unscale again."""
+    text = SKIPPING.format(jump=jump)
+    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    assert [loop.state for loop in report.loops] == [state]
+    assert ("AMP231" in {finding.code for finding in report.findings if finding.refuses}) == (state == "refused")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Path, block_settles
-from ampify.index.syntax import inside, path_to
+from ampify.index.syntax import blocks, inside, path_to
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
@@ -82,11 +82,14 @@ class Unscaling:
         body = self.flow.scope(frame).body
         way, read = path_to(body, span), path_to(body, reader.stack[depth][1])
         for inner_frame, inner in step.stack[depth + 1 :]:
-            if len(path_to(self.flow.scope(inner_frame).body, inner)) != 1:
+            inside_it = path_to(self.flow.scope(inner_frame).body, inner)
+            if len(inside_it) != 1 or leaves(inside_it[0][0][: inside_it[0][1]]):
                 return Trouble(reader, "a condition decides on the step, and not on this")
         for block, index in self.blocks_of(way):
             level = next((i for i, (b, _) in enumerate(read) if b is block), None)
             if level is not None and read[level][1] < index:
+                if leaves(block[read[level][1] : index]):
+                    return Trouble(reader, "a way leads past the step, where the scale would not be adapted")
                 alone = (block, index) == way[-1] and frame is step.frame
                 return At(frame, block[read[level][1]], depth, reader, self.receiver(step) if alone else "")
         return Trouble(reader, "it happens in other rounds than the step does")
@@ -211,3 +214,17 @@ def _rounds(members: list[tuple[int, f.Stmt, Event]]) -> Iterator[list[tuple[int
             found = []
         found.append(member)
     yield found
+
+
+def leaves(block: Iterable[f.Stmt], *, looping: bool = False) -> bool:
+    """Whether a block may be left before its end, to the next round or out of its loop or function; `looping` tells
+    that it is part of a loop of its own, which a `continue` or `break` leads no further than."""
+    for statement in block:
+        if isinstance(statement, f.Return):
+            return True
+        if isinstance(statement, f.Jump) and statement.kind != "Raise" and not looping:
+            return True
+        within = looping or isinstance(statement, f.For | f.While)
+        if any(leaves(inner, looping=within) for inner in blocks(statement)):
+            return True
+    return False
