@@ -244,6 +244,18 @@ def is_module_class(dotted: str) -> bool:
     return dotted.startswith(MODULE_PACKAGES) and not any(word in dotted for word in NO_MODULES)
 
 
+def is_known(dotted: str) -> bool:
+    """Whether the catalog gives a dotted name a meaning of its own."""
+    last = dotted.rpartition(".")[2]
+    return (
+        dotted in WRAPS
+        or dotted in MODULE_BASES
+        or dotted in OPTIMIZER_BASES | MASTER_OPTIMIZERS
+        or (is_optimizer_class(dotted) and dotted.startswith("torch.optim."))
+        or (dotted.startswith("torch.nn.") and last[:1].isupper())
+    )
+
+
 def canonical(dotted: str) -> str:
     """The usual public spelling of a dotted name; what apex names is the runtime's, which has its names from there."""
     if dotted.startswith(f"{APEX}."):

@@ -95,7 +95,7 @@ class _Leaving(Planning):
             inlines=inlines,
             widenings=widenings,
             unscalings=tuple(self.unscalings(reach)),
-            steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
+            steps=self.stepped(steps, reach),
             updates=tuple(self.updates(steps, reach)),
             states=tuple(self.states(reach)),
         )
@@ -160,14 +160,8 @@ class _Leaving(Planning):
 
     def autocasts(self, devices: Devices) -> tuple[tuple[Region, ...], tuple[Inline, ...]]:
         # The backwards inside of blocks have no statement of their own: their losses are handled with the blocks.
-        regions = self.scalings.regions
-        stretches, lost = regions.stretches(self.parts.backwards)
-        for event in lost:
-            detail = "no statement by itself runs the model for this loss"
-            raise Refused("forward-not-parted", event.anchor, detail)
-        found = {(s.frame.path, s.first.span, s.last.span): s for s in stretches}
-        inlines = tuple(self.inlined(e, devices) for e in self.parts.backwards if regions.runs_inline(e))
-        return tuple(self.region(found[key], devices) for key in sorted(found)), tuple(dict.fromkeys(inlines))
+        inline = (e for e in self.parts.backwards if self.scalings.regions.runs_inline(e))
+        return self.cast(devices), tuple(dict.fromkeys([self.inlined(e, devices) for e in inline]))
 
     def inlined(self, event: Event, devices: Devices) -> Inline:
         facts = self.flow.files[event.frame.path]
@@ -299,10 +293,3 @@ def _state_calls(statement: f.Stmt) -> Iterator[f.Call]:
         for node, _ in in_order(expression):
             if isinstance(node, f.Call) and last_name(node.func) in ("state_dict", "load_state_dict"):
                 yield node
-
-
-def _by_anchor(events: Iterable[Event]) -> list[list[Event]]:
-    found: dict[Anchor, list[Event]] = {}
-    for event in events:
-        found.setdefault(event.anchor, []).append(event)
-    return [found[anchor] for anchor in sorted(found)]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ampify.index import obstacles as find
 from ampify.index.apex_leaving import leaving_apex
 from ampify.index.clips import Clips
-from ampify.index.events import Event
+from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
 from ampify.index.guards import Guard, Guards
 from ampify.index.initializing import Initializing
@@ -97,15 +97,14 @@ class Assembly:
             return _left_to_torch(found, native), []
         if found.migrated:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
-            if self.scalings is not None and not obstacles:
-                parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
-                leaving, trouble = leaving_apex(self.scalings, parts)
-                found, obstacles = replace(found, apex=leaving), obstacles + trouble
-        elif self.scalings is not None and not obstacles:
-            parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
-            scaling, obstacles = self.scalings.plan(parts)
-            found = replace(found, scaling=scaling)
-        return found, obstacles
+        if self.scalings is None or obstacles:
+            return found, obstacles
+        parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
+        if found.migrated:
+            leaving, obstacles = leaving_apex(self.scalings, parts)
+            return replace(found, apex=leaving), obstacles
+        scaling, obstacles = self.scalings.plan(parts)
+        return replace(found, scaling=scaling), obstacles
 
     @staticmethod
     def with_masters(name: str, calls: tuple[BackwardCall, ...]) -> TrainingLoop:
@@ -262,16 +261,8 @@ class Assembly:
     def gradient_reads(self, related: Iterable[Event], loop: str) -> Iterator[Obstacle]:
         for event in by_anchor(related, "grad_read"):
             training = any(e.feeds for e in event.latest)
-            if event.detail == "other" and training and not self.only_checks(event):
+            if event.detail == "other" and training and not event.only_asks:
                 yield Obstacle("input-gradient-read", event.anchor, "", loop=loop)
-
-    @staticmethod
-    def only_checks(event: Event) -> bool:
-        """Whether a gradient is only compared with None, or set."""
-        if event.parents and event.parents[-1].kind == "Compare":
-            return True
-        targets = event.statement.targets if isinstance(event.statement, f.Assign) else ()
-        return event.node in targets
 
     def cross_entropy(self, event: Event) -> BinaryCrossEntropy:
         assert isinstance(event.node, f.Call)
@@ -293,14 +284,6 @@ def _left_to_torch(loop: TrainingLoop, native: NativeAmp) -> TrainingLoop:
     calls = tuple(replace(call, off=True) for call in loop.backward_calls)
     loop = replace(loop, initializes=(), clips=(), saves=(), loads=(), cross_entropies=(), late_wraps=())
     return replace(loop, backward_calls=calls, native=native)
-
-
-def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:
-    """Events by the place where they happen."""
-    found: dict[Anchor, list[Event]] = {}
-    for event in events:
-        found.setdefault(event.anchor, []).append(event)
-    return found
 
 
 def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:

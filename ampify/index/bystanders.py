@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
-from ampify.index.values import NOTHING, Frame, Value, Values
+from ampify.index.syntax import spelled
+from ampify.index.values import NOTHING, Value, Values
 from ampify.model.anchor import Anchor
 from ampify.model.project import Initialize, Obstacle, TrainingLoop
 
@@ -52,15 +53,6 @@ def _met(flow: Flow, place: Initialize, spots: Iterable[Spot]) -> Values:
     """All that the names of the optimizers at a place may be, whoever runs the code there."""
     scopes = {(spot.frame.path, spot.frame.scope) for spot in spots}
     frames = [frame for scope in sorted(scopes) for frame in flow.frames_of.get(scope, ())]
-    return NOTHING.union(*(_named(flow, name, frame) for name in place.optimizers for frame in frames))
-
-
-def _named(flow: Flow, name: str, frame: Frame) -> Values:
-    """What a dotted name may be in a frame; nothing for any other expression."""
-    first, *attributes = name.split(".")
-    if not all(part.isidentifier() for part in (first, *attributes)):
-        return NOTHING
-    values = flow.lookup(frame, first, None)
-    for attribute in attributes:
-        values = flow.attribute(values, attribute, called=False)
-    return values
+    # Of any expression but a dotted name nothing is known here.
+    names = [name for name in place.optimizers if all(part.isidentifier() for part in name.split("."))]
+    return NOTHING.union(*(flow.evaluate(spelled(name), frame) for name in names for frame in frames))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ampify import catalog
-from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.syntax import nodes
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -135,10 +135,7 @@ class Classes:
                 inside.add(scope.index)
         found: set[str] = set()
         for index in inside:
-            for statement in statements(scopes[index].body):
-                for expression in expressions(statement):
-                    for node, _ in in_order(expression):
-                        found.add(getattr(node, "id", "") or getattr(node, "attr", ""))
+            found.update(getattr(n, "id", "") or getattr(n, "attr", "") for n, _ in nodes(scopes[index].body))
         return frozenset(found)
 
     def is_optimizer(self, cls: ClassValue) -> bool:

@@ -8,8 +8,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
-from ampify.index.slices import dotted
-from ampify.index.syntax import in_order, path_to, statements
+from ampify.index.syntax import dotted_name, in_order, path_to, statements
 from ampify.index.values import External, Frame, Instance, NoneValue, Text, Value, Values
 from ampify.model import facts as f
 from ampify.model.scaling import Device
@@ -93,12 +92,11 @@ class Devices:
 
     def is_flag(self, test: f.Expr, frame: Frame) -> bool:
         """Whether a variable is set by what surely is a boolean, wherever its function or module sets it."""
-        name = dotted(test)
+        name = dotted_name(test)
         home = self.flow.home(frame, name.partition(".")[0]) if name else None
         body = self.flow.scope(home).body if home is not None else ()
-        values = [
-            s.value for s in statements(body) if isinstance(s, f.Assign) and any(dotted(t) == name for t in s.targets)
-        ]
+        assigns = [s for s in statements(body) if isinstance(s, f.Assign)]
+        values = [s.value for s in assigns if any(dotted_name(target) == name for target in s.targets)]
         return bool(values) and all(map(_is_flag, values))
 
     def tests(self, move: Event) -> list[f.Expr]:
@@ -120,7 +118,7 @@ class Devices:
                 values = self.flow.evaluate(node, frame)
                 if not _settled(values) or values != self.flow.evaluate(node, spot.frame):
                     return None
-            elif isinstance(node, f.Call) and dotted(node.func) not in ("torch.cuda.is_available",):
+            elif isinstance(node, f.Call) and dotted_name(node.func) not in ("torch.cuda.is_available",):
                 return None
         text = self.flow.files[frame.path].text(expr.span)
         return text if "\n" not in text else None
@@ -155,7 +153,7 @@ def _compared(kind: str) -> Device:
 def _is_flag(test: f.Expr) -> bool:
     """Whether a condition surely is a boolean."""
     if isinstance(test, f.Call):
-        return dotted(test.func) == "torch.cuda.is_available"
+        return dotted_name(test.func) == "torch.cuda.is_available"
     if isinstance(test, f.Operation) and test.kind == "BoolOp":
         return all(map(_is_flag, test.operands))
     return isinstance(test, f.Operation) and (test.kind == "Compare" or test.operator == "Not")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -64,3 +65,18 @@ class Event:
 
     def __hash__(self) -> int:
         return self.number
+
+    @property
+    def only_asks(self) -> bool:
+        """Of a read: whether what is read is only compared, or set."""
+        if self.parents and self.parents[-1].kind == "Compare":
+            return True
+        return isinstance(self.statement, f.Assign) and self.node in self.statement.targets
+
+
+def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:
+    """Events by the place where they happen."""
+    found: dict[Anchor, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.anchor, []).append(event)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
-from ampify.index.syntax import expressions, in_order, path_to, statements
+from ampify.index.syntax import nodes, path_to
 from ampify.index.values import Instance, Values
 from ampify.model import facts as f
 from ampify.model.project import Flag
@@ -51,8 +51,7 @@ class Flags:
     @staticmethod
     def options(scopes: Iterable[f.Scope]) -> Iterator[str]:
         """Strings given to `add_argument` anywhere in a file."""
-        every = (statement for scope in scopes for statement in statements(scope.body))
-        for expression in (e for statement in every for e in expressions(statement)):
-            for node, _ in in_order(expression):
+        for scope in scopes:
+            for node, _ in nodes(scope.body):
                 if isinstance(node, f.Call) and getattr(node.func, "attr", "") == "add_argument":
                     yield from (a.value for a in node.args if isinstance(a, f.Constant) and isinstance(a.value, str))

@@ -16,7 +16,7 @@ from ampify.index.calls import Calls
 from ampify.index.classes import Classes
 from ampify.index.link import ModuleTable
 from ampify.index.store import Store
-from ampify.index.syntax import statements
+from ampify.index.syntax import statements, subscript_key
 from ampify.index.tasks import Queue, Task
 from ampify.index.values import (
     NOTHING,
@@ -265,7 +265,7 @@ class Flow:
                 values = self.lookup(target, name, seen | {frame})
                 if values and not all(isinstance(v, External) and v.dotted == name for v in values):
                     return values
-        known = [dotted for dotted in outside if is_known(dotted)]
+        known = [dotted for dotted in outside if catalog.is_known(dotted)]
         return self.one(External, known[0] if known else name)
 
     def assign(self, target: f.Expr, values: Values, frame: Frame) -> None:
@@ -409,22 +409,3 @@ class Flow:
         for owner in owners:
             found |= self.classes.attribute(owner, name, called)
         return frozenset(found)
-
-
-def is_known(dotted: str) -> bool:
-    """Whether the catalog gives a dotted name a meaning of its own."""
-    last = dotted.rpartition(".")[2]
-    return (
-        dotted in catalog.WRAPS
-        or dotted in catalog.MODULE_BASES
-        or dotted in catalog.OPTIMIZER_BASES | catalog.MASTER_OPTIMIZERS
-        or (catalog.is_optimizer_class(dotted) and dotted.startswith("torch.optim."))
-        or (dotted.startswith("torch.nn.") and last[:1].isupper())
-    )
-
-
-def subscript_key(index: f.Expr | None) -> str:
-    """The field that `[index]` reads: by its value where that is a constant, else any."""
-    if isinstance(index, f.Constant) and isinstance(index.value, str | int):
-        return f"[{index.value!r}]"
-    return "[*]"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ampify import catalog
 from ampify.index.events import Event
-from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
@@ -94,18 +94,11 @@ def _used(statement: f.Stmt) -> Iterator[tuple[f.Expr, str, str]]:
     """`torch.cuda.amp...`, `torch.autocast` or `transformers.Trainer` spelled out in a statement."""
     for expression in expressions(statement):
         for node, _ in in_order(expression):
-            dotted = _spelled(node) if isinstance(node, f.Attribute) else ""
+            dotted = dotted_name(node) if isinstance(node, f.Attribute) else ""
             if dotted.startswith(catalog.TORCH_AMP):
                 yield node, "torch-amp-loop", dotted
             elif dotted in catalog.TRAINERS:
                 yield node, "trainer-loop", dotted
-
-
-def _spelled(node: f.Expr) -> str:
-    if isinstance(node, f.Attribute):
-        base = _spelled(node.value)
-        return f"{base}.{node.attr}" if base else ""
-    return node.id if isinstance(node, f.Name) else ""
 
 
 def of_files(files: Mapping[str, f.FileFacts], paths: Iterable[str], loop: str) -> Iterator[Obstacle]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ampify.index.link import ModuleTable
-from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import Respelling
@@ -115,7 +115,7 @@ class _File:
 
     def meaning(self, node: f.Expr) -> str | None:
         """The old dotted name that an expression spells, if it does."""
-        dotted = _dotted(node)
+        dotted = dotted_name(node)
         root, _, rest = dotted.partition(".")
         if root in self.bound:
             return f"{self.bound[root]}.{rest}" if rest else self.bound[root]
@@ -156,10 +156,3 @@ class _File:
                 if wanted and self.modules.find(path, name.module, name.level) == self.facts.path:
                     return True
         return False
-
-
-def _dotted(node: f.Expr) -> str:
-    if isinstance(node, f.Attribute):
-        base = _dotted(node.value)
-        return f"{base}.{node.attr}" if base else ""
-    return node.id if isinstance(node, f.Name) else ""

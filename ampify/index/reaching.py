@@ -9,8 +9,8 @@ from typing import TypeAlias
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot, around
 from ampify.index.names import Names
-from ampify.index.slices import Slices, dotted, spelled
-from ampify.index.syntax import expressions, in_order, last_name, statements
+from ampify.index.slices import Slices
+from ampify.index.syntax import dotted_name, expressions, in_order, last_name, spelled, statements
 from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -215,7 +215,7 @@ class Reach:
 
     def may_mean(self, key: Scope, path: str, index: int, expr: f.Expr, method: bool) -> bool:
         """Whether an expression may be a certain function."""
-        if not method and isinstance(expr, f.Attribute) and "." in dotted(expr.value):
+        if not method and isinstance(expr, f.Attribute) and "." in dotted_name(expr.value):
             return False
         frames = self.flow.frames_of.get((path, index), ())
         for frame in frames:

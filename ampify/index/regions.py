@@ -12,8 +12,8 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.gradless import Gradless
 from ampify.index.probabilities import Probabilities
-from ampify.index.slices import ANY, Slices, reads, spelled
-from ampify.index.syntax import in_order, inside, path_to
+from ampify.index.slices import ANY, Slices, reads
+from ampify.index.syntax import in_order, inside, path_to, spelled
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, FunctionValue, Instance, Method, Opaque, Value
 from ampify.model import facts as f

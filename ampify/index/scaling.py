@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ampify.index.clips import Clips
 from ampify.index.devices import Devices
-from ampify.index.events import Event
+from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
 from ampify.index.hindrances import Hindrances, Refused
 from ampify.index.moments import Spot
@@ -125,7 +125,7 @@ class Planning:
             widenings=widenings,
             backwards=backwards,
             unscalings=tuple(self.unscalings(reach)),
-            steps=tuple(self.step(step, reach) for step in _by_anchor(steps)),
+            steps=self.stepped(steps, reach),
             updates=tuple(self.updates(steps, reach)),
             states=tuple(self.states(reach)),
             parameters=tuple(reach.parameters.values()),
@@ -168,16 +168,19 @@ class Planning:
 
     def autocasts(self, devices: Devices) -> tuple[tuple[Region, ...], tuple[Inline, ...]]:
         """The statements under autocast, and the backwards that run the model themselves."""
-        regions = self.scalings.regions
-        stretches, lost = regions.stretches(self.parts.backwards)
+        cast = self.cast(devices)
+        inline = {e.anchor: e for e in self.parts.backwards if self.scalings.regions.runs_inline(e)}
+        inlines = (self.inline(call, inline[call.call], devices) for call in self.parts.calls if call.call in inline)
+        return cast, tuple(inlines)
+
+    def cast(self, devices: Devices) -> tuple[Region, ...]:
+        """The statements under autocast, in the order of the text."""
+        stretches, lost = self.scalings.regions.stretches(self.parts.backwards)
         for event in lost:
             detail = "no statement by itself runs the model for this loss"
             raise Refused("forward-not-parted", event.anchor, detail)
-        found = {(s.first.span, s.last.span, s.frame.path): s for s in stretches}
-        ordered = sorted(found.items(), key=lambda item: (item[0][2], item[0][0]))
-        inline = {e.anchor: e for e in self.parts.backwards if regions.runs_inline(e)}
-        inlines = (self.inline(call, inline[call.call], devices) for call in self.parts.calls if call.call in inline)
-        return tuple(self.region(stretch, devices) for _, stretch in ordered), tuple(inlines)
+        found = {(s.frame.path, s.first.span, s.last.span): s for s in stretches}
+        return tuple(self.region(found[key], devices) for key in sorted(found))
 
     def region(self, stretch: Stretch, devices: Devices) -> Region:
         facts = self.flow.files[stretch.frame.path]
@@ -256,6 +259,10 @@ class Planning:
         """The steps of the loop's optimizers."""
         return [e for e in self.parts.related if e.kind == "step" and e.detail == ""]
 
+    def stepped(self, steps: list[Event], reach: Reach) -> tuple[ScaledStep, ...]:
+        """The steps by the scaler, in the order of the text."""
+        return tuple(self.step(here, reach) for _, here in sorted(at_places(steps).items()))
+
     def step(self, steps: Sequence[Event], reach: Reach) -> ScaledStep:
         node = steps[0].node
         if not isinstance(node, f.Call) or not isinstance(node.func, f.Attribute):
@@ -306,7 +313,7 @@ class Planning:
         return [
             e
             for e in self.parts.related
-            if e.kind == "clip" or (e.kind == "grad_read" and e.detail == "parameter" and not _only_asks(e))
+            if e.kind == "clip" or (e.kind == "grad_read" and e.detail == "parameter" and not e.only_asks)
         ]
 
     def read_of(self, event: Event) -> list[Value]:
@@ -337,17 +344,3 @@ class Planning:
                     yield event.anchor, reach.at(Spot.of(event))
                 except OutOfReach:
                     reach.parameters, reach.arguments = before
-
-
-def _by_anchor(events: Iterable[Event]) -> list[list[Event]]:
-    found: dict[Anchor, list[Event]] = {}
-    for event in events:
-        found.setdefault(event.anchor, []).append(event)
-    return [found[anchor] for anchor in sorted(found)]
-
-
-def _only_asks(event: Event) -> bool:
-    """Whether a gradient is only compared, or set."""
-    if event.parents and event.parents[-1].kind == "Compare":
-        return True
-    return isinstance(event.statement, f.Assign) and event.node in event.statement.targets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.index.flow import Flow
-from ampify.index.syntax import expressions, in_order, inside, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, inside, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Frame
 from ampify.model import facts as f
@@ -136,30 +136,13 @@ def meets(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
-def dotted(expr: f.Expr) -> str:
-    """A name with its attributes; "" for any other expression."""
-    if isinstance(expr, f.Name):
-        return expr.id
-    base = dotted(expr.value) if isinstance(expr, f.Attribute) else ""
-    return f"{base}.{expr.attr}" if base and isinstance(expr, f.Attribute) else ""
-
-
-def spelled(text: str) -> f.Expr:
-    """The expression of a dotted name, at no place of its own."""
-    first, *rest = text.split(".")
-    expr: f.Expr = f.Name((1, 0, 1, 0), first)
-    for part in rest:
-        expr = f.Attribute((1, 0, 1, 0), expr, part)
-    return expr
-
-
 def reads(expr: f.Expr) -> Iterator[str]:
     """The names with their attributes, as far as they go, that an expression reads."""
     for node, parents in in_order(expr):
         outer = parents[-1] if parents else None
         if isinstance(node, f.Name | f.Attribute) and not isinstance(outer, f.Attribute):
             called = isinstance(outer, f.Call) and outer.func is node and isinstance(node, f.Attribute)
-            name = dotted(node.value if called and isinstance(node, f.Attribute) else node)
+            name = dotted_name(node.value if called and isinstance(node, f.Attribute) else node)
             if name:
                 yield name
 
@@ -179,7 +162,7 @@ def bound(scope: f.Scope, call: f.Call) -> Iterator[tuple[str, f.Expr]]:
 
 def joined(argument: f.Expr, name: str) -> set[str]:
     """What is read of an argument where a parameter's `name`, with attributes perhaps, is needed."""
-    text = dotted(argument)
+    text = dotted_name(argument)
     rest = name.partition(".")[2]
     if text:
         return {f"{text}.{rest}" if rest else text}
@@ -209,7 +192,7 @@ def _targets(target: f.Expr) -> Iterator[tuple[str, bool]]:
         case f.Subscript():
             yield from ((name, False) for name, _ in _targets(target.value))
         case f.Name() | f.Attribute():
-            name = dotted(target)
+            name = dotted_name(target)
             if name:
                 yield name, True
 
@@ -217,6 +200,6 @@ def _targets(target: f.Expr) -> Iterator[tuple[str, bool]]:
 def _filled_by(call: f.Call) -> Iterator[str]:
     """The object whose method takes in what it is given."""
     if isinstance(call.func, f.Attribute) and call.func.attr in FILLING and (call.args or call.keywords):
-        name = dotted(call.func.value)
+        name = dotted_name(call.func.value)
         if name:
             yield name

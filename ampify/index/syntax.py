@@ -87,6 +87,37 @@ def statements(body: Iterable[f.Stmt]) -> Iterator[f.Stmt]:
             yield from statements(block)
 
 
+def nodes(body: Iterable[f.Stmt]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
+    """All expressions of a body in the order of evaluation, each with what it is part of, innermost last."""
+    for statement in statements(body):
+        for expression in expressions(statement):
+            yield from in_order(expression)
+
+
+def subscript_key(index: f.Expr | None) -> str:
+    """The field that `[index]` reads: by its value where that is a constant, else any."""
+    if isinstance(index, f.Constant) and isinstance(index.value, str | int):
+        return f"[{index.value!r}]"
+    return "[*]"
+
+
+def dotted_name(expr: f.Expr) -> str:
+    """A name with its attributes; "" for any other expression."""
+    if isinstance(expr, f.Attribute):
+        base = dotted_name(expr.value)
+        return f"{base}.{expr.attr}" if base else ""
+    return expr.id if isinstance(expr, f.Name) else ""
+
+
+def spelled(text: str) -> f.Expr:
+    """The expression of a dotted name, at no place of its own."""
+    first, *rest = text.split(".")
+    expr: f.Expr = f.Name((1, 0, 1, 0), first)
+    for part in rest:
+        expr = f.Attribute((1, 0, 1, 0), expr, part)
+    return expr
+
+
 def path_to(body: tuple[f.Stmt, ...], span: f.Span) -> tuple[tuple[tuple[f.Stmt, ...], int], ...]:
     """Blocks and positions, outermost first, of the statements of `body` that contain a span."""
     index = bisect_right(body, (*span[:2], sys.maxsize, 0), key=attrgetter("span")) - 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ampify import catalog
 from ampify.index.programs import Program
-from ampify.index.syntax import expressions, in_order, last_name, statements
+from ampify.index.syntax import last_name, nodes
 from ampify.model import facts as f
 from ampify.model.project import Obstacle, TrainingLoop
 from ampify.model.site import Site, SiteKind
@@ -36,12 +36,11 @@ class Unfollowed:
 
 
 def _sites(facts: f.FileFacts) -> Iterator[Site]:
-    for statement in (s for scope in facts.scopes for s in statements(scope.body)):
-        for whole in expressions(statement):
-            for node, _ in in_order(whole):
-                kind = _kind(node)
-                if kind is not None:
-                    yield Site(kind, facts.anchor(node), None)
+    for scope in facts.scopes:
+        for node, _ in nodes(scope.body):
+            kind = _kind(node)
+            if kind is not None:
+                yield Site(kind, facts.anchor(node), None)
 
 
 def _kind(node: f.Expr) -> SiteKind | None:

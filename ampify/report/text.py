@@ -41,12 +41,12 @@ class Style:
 
 def text_report(report: Report, style: Style = Style()) -> str:
     """Findings, worst first, and the summary; where no diff shows them, the files that change."""
-    blocks: list[list[str]] = [*_groups(report, style)]
+    places = places_of(report.outcomes)
+    blocks: list[list[str]] = [*_groups(report, places, style)]
     if not style.quiet:
-        places = places_of(report.outcomes)
         blocks.append([f"{places.named(loop.path, loop.line)}: {why}" for loop, why in left_alone(report)])
     if style.verbose:
-        blocks += [[*_loop(loop, report, style.colour)] for loop in report.loops]
+        blocks += [[*_loop(loop, report, places, style.colour)] for loop in report.loops]
     if style.statistics:
         blocks.append(_statistics(report, style.colour))
     if not style.quiet:
@@ -55,9 +55,8 @@ def text_report(report: Report, style: Style = Style()) -> str:
     return f"{text}\n" if text else ""
 
 
-def _groups(report: Report, style: Style) -> Iterator[list[str]]:
+def _groups(report: Report, places: Places, style: Style) -> Iterator[list[str]]:
     findings = ranked(report)
-    places = places_of(report.outcomes)
     for standing, title, hue in _QUIET_TITLES if style.quiet else _TITLES:
         yield _group(title, findings[standing], places, hue, style.colour)
 
@@ -82,10 +81,9 @@ def _finding(finding: Finding, places: Places, hue: Colour, colour: bool) -> Ite
         yield f"    {paint('hint:', 'dim', enabled=colour)} {finding.hint}"
 
 
-def _loop(loop: LoopSummary, report: Report, colour: bool) -> Iterator[str]:
+def _loop(loop: LoopSummary, report: Report, places: Places, colour: bool) -> Iterator[str]:
     """A training loop with what became of each of its sites."""
     trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
-    places = places_of(report.outcomes)
     where = places.named(loop.path, loop.line)
     yield paint(f"{where}: training loop of {trains}: {loop.state}", "bold", enabled=colour)
     names = {finding.code: finding.name for finding in report.findings}

@@ -35,13 +35,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import blocks, in_order, inside, path_to, statements
+from ampify.index.syntax import blocks, in_order, inside, nodes, path_to, statements
 from ampify.model import facts as f
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.framework import calls
-from ampify.rules.reading import nodes
 
 CODE = "AMP124"
 NAME = "scaler-bound-in-branch"

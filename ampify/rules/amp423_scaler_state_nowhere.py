@@ -35,13 +35,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import last_name
+from ampify.index.syntax import last_name, nodes
 from ampify.model import facts as f
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.framework import calls
-from ampify.rules.reading import nodes, receiver
+from ampify.rules.reading import receiver
 
 CODE = "AMP423"
 NAME = "scaler-state-nowhere"

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import expressions, in_order, is_false, last_name, statements
+from ampify.index.syntax import is_false, last_name, nodes
 from ampify.model import facts as f
 from ampify.model.finding import Finding
 from ampify.model.project import Project
@@ -49,8 +49,8 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _volatile(facts: f.FileFacts) -> Iterator[f.Call]:
-    for statement in (s for scope in facts.scopes for s in statements(scope.body)):
-        for node, _ in (pair for expression in expressions(statement) for pair in in_order(expression)):
+    for scope in facts.scopes:
+        for node, _ in nodes(scope.body):
             keywords = node.keywords if isinstance(node, f.Call) and last_name(node.func) == "Variable" else ()
             if isinstance(node, f.Call) and any(n == "volatile" and not is_false(value) for n, value in keywords):
                 yield node

@@ -36,12 +36,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ampify.index.syntax import nodes
 from ampify.model import facts as f
 from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.framework import PRECISIONS, adding, assigned, calls
-from ampify.rules.reading import nodes
 
 CODE = "AMP614"
 NAME = "deepspeed-in-full-precision"

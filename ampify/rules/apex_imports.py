@@ -34,11 +34,6 @@ def import_edits(
     return tuple(edits)
 
 
-def imports_stay(file: ApexFile, fates: Mapping[str, str | None]) -> bool:
-    """Whether a file still imports something from apex after those edits."""
-    return not _all_go(file.imports, fates)
-
-
 def _changes(name: ApexName, fates: Mapping[str, str | None]) -> bool:
     return name.apex and name.bound in fates
 

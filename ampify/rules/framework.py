@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ampify import catalog
-from ampify.index.syntax import expressions, in_order, statements
+from ampify.index.syntax import nodes, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.edit import AddElement, Applicability, Edit, Fix
@@ -95,15 +95,8 @@ def _dotted(node: f.Expr, imported: Mapping[str, str], facts: f.FileFacts) -> st
 
 
 def _calls(facts: f.FileFacts) -> Iterator[f.Call]:
-    for node in _nodes(facts):
-        if isinstance(node, f.Call):
-            yield node
-
-
-def _nodes(facts: f.FileFacts) -> Iterator[f.Expr]:
-    for statement in (s for scope in facts.scopes for s in statements(scope.body)):
-        for expression in expressions(statement):
-            yield from (node for node, _ in in_order(expression))
+    for scope in facts.scopes:
+        yield from (node for node, _ in nodes(scope.body) if isinstance(node, f.Call))
 
 
 def assigned(facts: f.FileFacts, expression: f.Expr, wanted: Callable[[f.Expr], bool]) -> f.Expr | None:

@@ -1,4 +1,4 @@
-"""What rules that read files without following their values share: nodes, blocks, and calls told by their names.
+"""What rules that read files without following their values share: blocks, and calls told by their names.
 
 Where the flow analysis gives up, for its budget or for a value that it cannot follow, names still tell of a mistake;
 what is found by them is reported and never changed.
@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import blocks, expressions, in_order, last_name, statements
+from ampify.index.syntax import blocks, last_name, nodes
 from ampify.model import facts as f
-
-
-def nodes(body: tuple[f.Stmt, ...]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
-    """All expressions of a body, each with what it is part of, innermost last."""
-    for statement in statements(body):
-        for expression in expressions(statement):
-            yield from in_order(expression)
 
 
 def method_calls(body: tuple[f.Stmt, ...], method: str) -> Iterator[f.Call]:

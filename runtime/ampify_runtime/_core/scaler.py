@@ -60,10 +60,6 @@ class LossScaler:
             return int(self._clean_steps.item())
         return self._steps
 
-    def is_at_floor(self) -> bool:
-        """Whether the scale is dynamic, and as low as it may get; waits for the device."""
-        return self.scaling.dynamic and self.value <= self.scaling.lowest
-
     @property
     def used(self) -> bool:
         """Whether a loss has been scaled with it yet."""
