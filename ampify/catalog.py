@@ -27,6 +27,8 @@ OPTIMIZER_FACTORIES = frozenset(
     }
 )
 OPTIMIZER_BASES = frozenset({"torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"})
+# Class methods by which frameworks make a module of the class that they are asked of.
+CONSTRUCTOR_METHODS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
 MODULE_BASES = frozenset(
     {
         "torch.nn.Module",

@@ -236,6 +236,11 @@ SETUP = {
         "setup(install_requires=['numpy'], extras_require={'gpu': ['torch'], 'docs': ['sphinx']})\n",
         "setup(install_requires=['numpy'], extras_require={'gpu': ['torch', 'ampify>=0.1'], 'docs': ['sphinx']})\n",
     ),
+    "a list that is bound again where torch is there already": (
+        "needs = ['torch']\nif found:\n    needs = [n for n in needs if n != 'torch']\nsetup(install_requires=needs)\n",
+        "needs = ['torch', 'ampify>=0.1']\nif found:\n    needs = [n for n in needs if n != 'torch']\n"
+        "setup(install_requires=needs)\n",
+    ),
 }
 
 

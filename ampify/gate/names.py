@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ampify.gate.scopes import DELETION, UPDATE, Meaning, Scope, import_meaning, scopes_of
-from ampify.model.edit import AddImport, Edit, Replace
+from ampify.model.edit import AddElement, AddImport, Edit, Replace
 
 
 def name_trouble(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -> str | None:
@@ -66,7 +66,7 @@ def _moves(meaning: Meaning, gone: Set[Meaning], edits: Sequence[Edit], *, as_of
         name = meaning[-1].rpartition(".")[2]
         return any(other[0] == kind and other[-1].rpartition(".")[2] == name for other in gone)
     # Where a name is bound as often as before, nothing binds it anew: a value was replaced in its place.
-    return kind == "value" and bool(gone) and as_often and any(isinstance(edit, Replace) for edit in edits)
+    return kind == "value" and bool(gone) and as_often and any(isinstance(edit, Replace | AddElement) for edit in edits)
 
 
 def _reads_past(reader: Scope, scope: Scope, name: str) -> bool:

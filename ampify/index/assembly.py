@@ -212,10 +212,12 @@ class Assembly:
             yield Obstacle("optional-optimizer", fed.anchor, detail, loop=loop)
 
     def strangers(self, event: Event, loop: str) -> Iterator[Obstacle]:
-        """A loss that comes from modules none of the fed optimizers holds: gradients are carried over by hand."""
+        """A loss that comes from modules none of the fed optimizers holds: gradients are carried over by hand. Of what
+        is unknown it cannot be told that it is another model."""
         source = self.entities.source(event.values)
+        known = source and all(self.entities.is_module(s) for s in source)
         held = [self.entities.trained(o) for o in event.feeds]
-        if source and held and all(held) and not any(h & source for h in held):
+        if known and held and all(held) and not any(h & source for h in held):
             yield Obstacle("unresolved-optimizer", event.anchor, "its loss comes from another model", loop=loop)
 
     def receiver(self, step: Event) -> str:

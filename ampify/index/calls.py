@@ -259,7 +259,8 @@ class Calls:
         frame = self.callee_frame(function, None)
         first = 0
         if function.receiver is not None:
-            flow.bind(frame, scope.parameters[0].name, frozenset((function.receiver,))) if scope.parameters else None
+            if scope.parameters:
+                flow.variables.bind(frame, scope.parameters[0].name, frozenset((function.receiver,)))
             first = 1
         for parameter in scope.parameters[first:]:
             flow.store.add(frame, parameter.name, flow.one(Opaque, frame, parameter.name))

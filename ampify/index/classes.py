@@ -169,7 +169,7 @@ class Classes:
             case ModuleValue():
                 return self.module_member(owner, name)
             case ClassValue():
-                return self.class_member(owner, name, None)
+                return self.class_member(owner, name, None) or self.constructor(owner, name)
             case Super():
                 after = self.after(owner)
                 return self.inherited(after, name, owner.receiver) or (
@@ -196,7 +196,7 @@ class Classes:
 
     def module_member(self, owner: ModuleValue, name: str) -> Values:
         frame = self.flow.module_frame(owner.path)
-        values = self.flow.lookup(frame, name, None)
+        values = self.flow.variables.lookup(frame, name, None)
         if any(not isinstance(v, External) or v.dotted != name for v in values):
             return values
         submodule = self.flow.modules.find(owner.path, name, 1)
@@ -212,6 +212,11 @@ class Classes:
 
     def class_member(self, cls: ClassValue, name: str, receiver: Value | None) -> Values:
         return self.inherited(self.order(cls), name, receiver, cls)
+
+    def constructor(self, cls: ClassValue, name: str) -> Values:
+        """The class itself for a method that makes an object of it, inherited from outside the project."""
+        makes = name in catalog.CONSTRUCTOR_METHODS and self.is_module(cls)
+        return frozenset((cls,)) if makes else NOTHING
 
     def inherited(
         self, order: tuple[Value, ...] | list[Value], name: str, receiver: Value | None, cls: ClassValue | None = None

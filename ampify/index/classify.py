@@ -26,6 +26,7 @@ from ampify.index.values import (
     State,
     Value,
     Values,
+    trail,
 )
 from ampify.index.words import FOREIGN, NAMES, NOT_OPTIMIZERS, PRECISIONS
 from ampify.model import facts as f
@@ -372,16 +373,6 @@ def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
     for name in (n for statement in facts.imports for n in statement.names):
         if name.attribute in NAMES and name.bound != name.attribute:
             yield name.bound, str(name.attribute)
-
-
-def trail(values: Values) -> str:
-    """Where the trail of an unknown value ends, in words."""
-    for value in values:
-        if isinstance(value, Opaque):
-            return f"{value.name!r} is not set anywhere in the files given"
-        if isinstance(value, Instance) and value.cls is None:
-            return f"what {value.dotted.lstrip('.')}() returns is not known"
-    return "nothing in the files given assigns it"
 
 
 def _ordered(values: frozenset[Value]) -> tuple[Value, ...]:

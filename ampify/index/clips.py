@@ -72,7 +72,7 @@ class Clips:
         """The writes to a variable or field."""
         store = self.flow.store
         if isinstance(node, f.Name):
-            return list(store.writes(self.flow.home(frame, node.id), node.id))
+            return list(store.writes(self.flow.variables.home(frame, node.id), node.id))
         return [write for owner in owners for write in store.writes(self.flow.owner(owner), node.attr)]
 
     def foreign(self, owner: Value) -> bool:

@@ -93,7 +93,7 @@ class Devices:
     def is_flag(self, test: f.Expr, frame: Frame) -> bool:
         """Whether a variable is set by what surely is a boolean, wherever its function or module sets it."""
         name = dotted_name(test)
-        home = self.flow.home(frame, name.partition(".")[0]) if name else None
+        home = self.flow.variables.home(frame, name.partition(".")[0]) if name else None
         body = self.flow.scope(home).body if home is not None else ()
         assigns = [s for s in statements(body) if isinstance(s, f.Assign)]
         values = [s.value for s in assigns if any(dotted_name(target) == name for target in s.targets)]
@@ -112,7 +112,7 @@ class Devices:
         """The text of an expression, if all its names mean the same at a place as in a frame."""
         for node, _ in in_order(expr):
             if isinstance(node, f.Name):
-                there, here = self.flow.home(frame, node.id), self.flow.home(spot.frame, node.id)
+                there, here = self.flow.variables.home(frame, node.id), self.flow.variables.home(spot.frame, node.id)
                 if there is here and (frame is spot.frame or there.outer is None):
                     continue
                 values = self.flow.evaluate(node, frame)

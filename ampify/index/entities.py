@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 from ampify import catalog
@@ -56,7 +56,8 @@ class Entities:
             owners: set[Value] = set()
             for module in self._parameter_owners(self.flow.store.read(optimizer, "params", None), set()):
                 owners |= self.outermost(module)
-            self._owners[optimizer] = frozenset(owners)
+            # An attribute of what is not known is a part of it where the whole has its parameters there, too.
+            self._owners[optimizer] = frozenset(o for o in owners if owners.isdisjoint(wholes(o)))
         return self._owners[optimizer]
 
     def share(self, one: Value, other: Value) -> bool:
@@ -189,8 +190,13 @@ class Entities:
         return found
 
 
-def root(value: Value) -> Value:
-    """What a value whose trail has ended belongs to, in the end."""
+def wholes(value: Value) -> Iterator[Value]:
+    """What a value whose trail has ended is an attribute of, from the inside out."""
     while isinstance(value, Opaque):
         value = value.of
-    return value
+        yield value
+
+
+def root(value: Value) -> Value:
+    """What a value whose trail has ended belongs to, in the end."""
+    return [value, *wholes(value)][-1]

@@ -51,6 +51,7 @@ class _Extraction:
         self.scopes: list[f.Scope | None] = []
         self.names: set[str] = set()
         self.methods: set[str] = set()
+        self.read: set[str] = set()
         self.imports: list[f.Import] = []
         self.quotes: Counter[str] = Counter()
         self.renames: list[dict[str, str]] = []
@@ -67,8 +68,8 @@ class _Extraction:
             0, "module", "<module>", "", None, span, body=body, bound=bound, outer=outer, globally=globally
         )
         scopes = tuple(scope for scope in self.scopes if scope is not None)
-        names, methods = frozenset(self.names), frozenset(self.methods)
-        return f.FileFacts(self.path, scopes, tuple(self.imports), names, methods, self.lines, self.quote())
+        names, methods, read = frozenset(self.names), frozenset(self.methods), frozenset(self.read)
+        return f.FileFacts(self.path, scopes, tuple(self.imports), names, methods, read, self.lines, self.quote())
 
     def quote(self) -> str:
         """The quote character that most one-line strings of the file use."""
@@ -244,6 +245,7 @@ class _Extraction:
                 name = f.ImportedName(alias.name.partition(".")[0], alias.name, None, 0)
             names.append(name)
             self.names.add(name.bound)
+            self.read.add(alias.name)
             self.bound[-1].bound.add(name.bound)
         statement = f.Import(span, _kind(node), tuple(names))
         self.imports.append(statement)
@@ -261,10 +263,13 @@ class _Extraction:
             case ast.Name():
                 self.names.add(node.id)
                 name = self.renamed(node.id)
-                if name == node.id and isinstance(node.ctx, ast.Store):
+                if not isinstance(node.ctx, ast.Store):
+                    self.read.add(name)
+                elif name == node.id:
                     self.bound[-1].bound.add(name)
                 return f.Name(span, name)
             case ast.Attribute():
+                self.read.add(node.attr)
                 if node.attr == "grad":
                     self.methods.add(node.attr)
                 return f.Attribute(span, read(node.value), node.attr)

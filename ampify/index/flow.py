@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ampify import catalog
-from ampify.catalog import canonical, is_module_class
+from ampify.catalog import is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
 from ampify.index.link import ModuleTable
@@ -38,10 +37,15 @@ from ampify.index.values import (
     Value,
     Values,
 )
+from ampify.index.variables import Variables
 from ampify.model import facts as f
 
 # Expressions evaluated and values looked at: some seconds.
 WORK_BUDGET = 2_000_000
+# Methods that are called without being named.
+IMPLICIT = frozenset(
+    {"forward", "__init__", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__"}
+)
 
 
 class Flow:
@@ -78,6 +82,7 @@ class Flow:
         self.exhausted = bool(shortfall)
         self.shortfall = shortfall
         self.work = 0
+        self.variables = Variables(self)
         self.classes = Classes(self)
         self.calls = Calls(self)
 
@@ -96,11 +101,15 @@ class Flow:
             self.queue.put(task)
         self._drain(most)
         self.classes.settle()
-        for path in sorted(self.leading):
-            for scope in self.files[path].scopes:
-                if scope.kind == "function" and (path, scope.index) not in self.called:
-                    self.calls.enter_uncalled(path, scope)
-            self._drain(most)
+        # First what nothing refers to: it may call the rest, and knows what it hands on.
+        named = frozenset[str]().union(*(facts.read for facts in self.files.values()))
+        for first in (True, False):
+            for path in sorted(self.leading):
+                for scope in self.files[path].scopes:
+                    due = not first or not (scope.name in named or scope.name in IMPLICIT)
+                    if due and scope.kind == "function" and (path, scope.index) not in self.called:
+                        self.calls.enter_uncalled(path, scope)
+                self._drain(most)
         self.reader = None
 
     def _drain(self, most: float) -> None:
@@ -167,7 +176,7 @@ class Flow:
             case f.Define():
                 self.define(statement, frame)
             case f.Import():
-                self.imported(statement, frame)
+                self.variables.imported(statement, frame)
             case f.Jump() | f.Simple():
                 for operand in statement.operands:
                     self.evaluate(operand, frame)
@@ -180,11 +189,11 @@ class Flow:
             for base in scope.bases:
                 self.evaluate(base, frame)
             cls = self.one(ClassValue, frame.path, scope.index, frame)
-            self.bind(frame, scope.name, cls)
+            self.variables.bind(frame, scope.name, cls)
             self.calls.decorate(statement.decorators, cls, frame)
             self.run_class(self.make(Frame, frame.path, scope.index, (), frame))
         else:
-            self.bind(frame, scope.name, self.one(FunctionValue, frame.path, scope.index, frame, None))
+            self.variables.bind(frame, scope.name, self.one(FunctionValue, frame.path, scope.index, frame, None))
 
     def run_class(self, frame: Frame) -> None:
         """Evaluates the body of a class where it stands: what follows may call its methods."""
@@ -193,85 +202,10 @@ class Flow:
             self._do(task)
         self.reader = reader
 
-    def imported(self, statement: f.Import, frame: Frame) -> None:
-        for name in statement.names:
-            if name.bound == "*":
-                continue
-            self.bind(frame, name.bound, self.import_values(frame, name))
-
-    def import_values(self, frame: Frame, name: f.ImportedName) -> Values:
-        submodule = self.modules.member(frame.path, name)
-        if submodule is not None:
-            return self.one(ModuleValue, submodule)
-        found = self.modules.find(frame.path, name.module, name.level)
-        if name.attribute is None:
-            plain = name.bound == name.module.partition(".")[0] and name.bound != name.module
-            dotted = name.bound if plain else name.module
-            path = self.modules.find(frame.path, dotted) if plain else found
-            return self.one(ModuleValue, path) if path else self.one(External, dotted)
-        if found is not None:
-            return self.lookup(self.module_frame(found), name.attribute, None)
-        return self.one(External, canonical(f"{name.module}.{name.attribute}".lstrip(".")))
-
-    # Names
-
-    def bind(self, frame: Frame, name: str, values: Values) -> None:
-        """Adds to what a name of a frame may hold."""
-        self.store.add(self.home(frame, name), name, values)
-
-    def home(self, frame: Frame, name: str) -> Frame:
-        """The frame whose variable a name of `frame` is."""
-        scope = self.scope(frame)
-        if name in scope.outer:
-            module = self.module_frame(frame.path)
-            outer = None if name in scope.globally else frame.outer
-            while outer is not None and outer is not module:
-                if name in self.scope(outer).bound and self.scope(outer).kind == "function":
-                    return outer
-                outer = outer.outer
-            return module
-        current: Frame | None = frame
-        while current is not None:
-            holder = self.scope(current)
-            if name in holder.bound and (holder.kind != "class" or current is frame):
-                return current
-            if current.outer is None:
-                return current
-            current = current.outer
-        return frame
-
-    def lookup(self, frame: Frame, name: str, seen: frozenset[Frame] | None) -> Values:
-        """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""
-        home = self.home(frame, name)
-        scope = self.scope(home)
-        if name in scope.bound or name in scope.outer:
-            return self.store.read(home, name, self.reader)
-        values = self.store.read(home, name, self.reader)
-        return values | self.starred(home, name, seen or frozenset())
-
-    def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
-        """A name through the star imports of a module, or the builtin of that name."""
-        outside = []
-        for statement in statements(self.scope(frame).body):
-            if not isinstance(statement, f.Import) or statement.names[0].bound != "*":
-                continue
-            module = statement.names[0]
-            found = self.modules.find(frame.path, module.module, module.level)
-            if found is None:
-                outside.append(canonical(f"{module.module}.{name}"))
-                continue
-            target = self.module_frame(found)
-            if target not in seen:
-                values = self.lookup(target, name, seen | {frame})
-                if values and not all(isinstance(v, External) and v.dotted == name for v in values):
-                    return values
-        known = [dotted for dotted in outside if catalog.is_known(dotted)]
-        return self.one(External, known[0] if known else name)
-
     def assign(self, target: f.Expr, values: Values, frame: Frame) -> None:
         match target:
             case f.Name():
-                self.store.add(self.home(frame, target.id), target.id, values, (frame, target.span))
+                self.store.add(self.variables.home(frame, target.id), target.id, values, (frame, target.span))
             case f.Attribute():
                 for owner in self.evaluate(target.value, frame):
                     self.store.add(self.owner(owner), target.attr, values, (frame, target.span))
@@ -339,7 +273,7 @@ class Flow:
         self.work += 1
         match expr:
             case f.Name():
-                return self.lookup(frame, expr.id, None)
+                return self.variables.lookup(frame, expr.id, None)
             case f.Attribute():
                 return self.attribute_of(expr, frame, called=False)
             case f.Call():

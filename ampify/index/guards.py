@@ -43,7 +43,8 @@ class Guards:
     def holds(self, guard: Guard, event: Event) -> bool:
         """Whether a guard can be asked where an event is, and means the same there."""
         frame = event.frame
-        return frame.path == guard.path and self.flow.home(frame, guard.name) is self.flow.module_frame(guard.path)
+        home = self.flow.variables.home(frame, guard.name)
+        return frame.path == guard.path and home is self.flow.module_frame(guard.path)
 
     def tests(self, frame: Frame, span: f.Span) -> Iterator[tuple[Frame, f.Expr, bool]]:
         """The tests around a statement in a frame's function, and whether it runs where they hold; not the question
@@ -57,7 +58,7 @@ class Guards:
     def settled(self, frame: Frame, name: str) -> bool:
         """Whether a name is one of the module's, bound by nothing but imports and constants while it is imported."""
         facts = self.flow.files[frame.path]
-        if self.flow.home(frame, name) is not self.flow.module_frame(frame.path):
+        if self.flow.variables.home(frame, name) is not self.flow.module_frame(frame.path):
             return False
         if any(name in scope.globally for scope in facts.scopes):
             return False

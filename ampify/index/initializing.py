@@ -182,7 +182,7 @@ class Initializing:
         """What a name or its attribute may be at a place; nothing if it is another expression, or that is unknown."""
         moments = self.names.moments
         if isinstance(expr, f.Name):
-            return moments.values(self.flow.home(spot.frame, expr.id), expr.id, spot)
+            return moments.values(self.flow.variables.home(spot.frame, expr.id), expr.id, spot)
         if not isinstance(expr, f.Attribute):
             return NOTHING
         owners = self.held(expr.value, spot)

@@ -235,7 +235,7 @@ class Names:
             if current is place.frame or scope.kind != "class":
                 for name in self.objects(current):
                     if name not in hidden and self.inside_header(scope, name, running.get(current)):
-                        owner = self.flow.home(current, name)
+                        owner = self.flow.variables.home(current, name)
                         yield Held(name, self.moments.values(owner, name, place), ((owner, name),))
                 hidden |= scope.bound - scope.outer
             current = current.outer
@@ -245,7 +245,7 @@ class Names:
         if frame not in self._objects:
             scope = self.flow.scope(frame)
             names = dict.fromkeys([*(p.name for p in scope.parameters), *self.bindings(scope)])
-            held = {name: self.flow.store.read(self.flow.home(frame, name), name, None) for name in names}
+            held = {name: self.flow.store.read(self.flow.variables.home(frame, name), name, None) for name in names}
             objects = [n for n, values in held.items() if any(isinstance(v, INTERESTING) for v in values)]
             self._objects[frame] = tuple(objects)
         return self._objects[frame]

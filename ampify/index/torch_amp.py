@@ -314,7 +314,8 @@ class TorchAmp:
         if any(isinstance(v, NoneValue) for v in values):
             return False
         if isinstance(receiver, f.Name):
-            return self.flow.home(event.frame, name) is self.flow.home(step.frame, name) and self.early_enough(event)
+            home = self.flow.variables.home
+            return home(event.frame, name) is home(step.frame, name) and self.early_enough(event)
         scope, other = self.flow.scope(event.frame), self.flow.scope(step.frame)
         return name.startswith("self.") and scope.parent == other.parent and scope.kind == other.kind == "function"
 

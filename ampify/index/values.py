@@ -208,3 +208,13 @@ class Interner:
             value = kind(len(self._known), *parts)
             self._known[key] = value
         return value  # type: ignore[return-value]  # the key holds the type
+
+
+def trail(values: Values) -> str:
+    """Where the trail of an unknown value ends, in words."""
+    for value in values:
+        if isinstance(value, Opaque):
+            return f"{value.name!r} is not set anywhere in the files given"
+        if isinstance(value, Instance) and value.cls is None:
+            return f"what {value.dotted.lstrip('.')}() returns is not known"
+    return "nothing in the files given assigns it"

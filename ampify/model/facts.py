@@ -315,14 +315,15 @@ class Scope:
 @dataclass(frozen=True, slots=True)
 class FileFacts:
     """One file: its scopes (the first is the module), all its import statements, the names it uses and the methods it
-    calls anywhere (and `grad`, if it reads one), its lines with their ends, and the quote character that most of its
-    strings use."""
+    calls anywhere (and `grad`, if it reads one), the variables and attributes it reads, its lines with their ends, and
+    the quote character that most of its strings use."""
 
     path: str
     scopes: tuple[Scope, ...]
     imports: tuple[Import, ...]
     names: frozenset[str]
     methods: frozenset[str]
+    read: frozenset[str]
     lines: tuple[str, ...]
     quote: str
 

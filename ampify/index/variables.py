@@ -1,0 +1,94 @@
+"""Which variable a name means, and what it may hold: closures, globals, builtins, imports and star imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ampify import catalog
+from ampify.catalog import canonical
+from ampify.index.syntax import statements
+from ampify.index.values import External, Frame, ModuleValue, Values
+from ampify.model import facts as f
+
+if TYPE_CHECKING:
+    from ampify.index.flow import Flow
+
+
+class Variables:
+    """The variables of all frames."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+
+    def bind(self, frame: Frame, name: str, values: Values) -> None:
+        """Adds to what a name of a frame may hold."""
+        self.flow.store.add(self.home(frame, name), name, values)
+
+    def home(self, frame: Frame, name: str) -> Frame:
+        """The frame whose variable a name of `frame` is."""
+        scope = self.flow.scope(frame)
+        if name in scope.outer:
+            module = self.flow.module_frame(frame.path)
+            outer = None if name in scope.globally else frame.outer
+            while outer is not None and outer is not module:
+                if name in self.flow.scope(outer).bound and self.flow.scope(outer).kind == "function":
+                    return outer
+                outer = outer.outer
+            return module
+        current: Frame | None = frame
+        while current is not None:
+            holder = self.flow.scope(current)
+            if name in holder.bound and (holder.kind != "class" or current is frame):
+                return current
+            if current.outer is None:
+                return current
+            current = current.outer
+        return frame
+
+    def lookup(self, frame: Frame, name: str, seen: frozenset[Frame] | None) -> Values:
+        """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""
+        home = self.home(frame, name)
+        scope = self.flow.scope(home)
+        if name in scope.bound or name in scope.outer:
+            return self.flow.store.read(home, name, self.flow.reader)
+        values = self.flow.store.read(home, name, self.flow.reader)
+        return values | self.starred(home, name, seen or frozenset())
+
+    def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
+        """A name through the star imports of a module, or the builtin of that name."""
+        outside = []
+        for statement in statements(self.flow.scope(frame).body):
+            if not isinstance(statement, f.Import) or statement.names[0].bound != "*":
+                continue
+            module = statement.names[0]
+            found = self.flow.modules.find(frame.path, module.module, module.level)
+            if found is None:
+                outside.append(canonical(f"{module.module}.{name}"))
+                continue
+            target = self.flow.module_frame(found)
+            if target not in seen:
+                values = self.lookup(target, name, seen | {frame})
+                if values and not all(isinstance(v, External) and v.dotted == name for v in values):
+                    return values
+        known = [dotted for dotted in outside if catalog.is_known(dotted)]
+        return self.flow.one(External, known[0] if known else name)
+
+    def imported(self, statement: f.Import, frame: Frame) -> None:
+        for name in statement.names:
+            if name.bound == "*":
+                continue
+            self.bind(frame, name.bound, self.import_values(frame, name))
+
+    def import_values(self, frame: Frame, name: f.ImportedName) -> Values:
+        submodule = self.flow.modules.member(frame.path, name)
+        if submodule is not None:
+            return self.flow.one(ModuleValue, submodule)
+        found = self.flow.modules.find(frame.path, name.module, name.level)
+        if name.attribute is None:
+            plain = name.bound == name.module.partition(".")[0] and name.bound != name.module
+            dotted = name.bound if plain else name.module
+            path = self.flow.modules.find(frame.path, dotted) if plain else found
+            return self.flow.one(ModuleValue, path) if path else self.flow.one(External, dotted)
+        if found is not None:
+            return self.lookup(self.flow.module_frame(found), name.attribute, None)
+        return self.flow.one(External, canonical(f"{name.module}.{name.attribute}".lstrip(".")))
