@@ -266,9 +266,9 @@ class _Reader(ast.NodeVisitor):
             self.visit(target)
 
 
-def import_meaning(module: str, name: str) -> Meaning:
-    """The meaning of what `from module import name` binds."""
-    return ("from", module, name)
+def import_meaning(module: str, name: str | None) -> Meaning:
+    """The meaning of what `from module import name` binds, or `import module`."""
+    return ("import", module) if name is None else ("from", module, name)
 
 
 def _meaning(value: ast.expr | None) -> Meaning:

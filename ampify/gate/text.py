@@ -26,12 +26,16 @@ def text_trouble(before: str, tree: ast.Module, after: str, edits: Sequence[Edit
     for statement in sorted(imports):
         if _count(new, statement) > _count(old, statement) + 1:
             return f"`{statement}` was added more than once"
-    return _line_trouble(old, _without(new, imports), imports, _reach(old, tree, edits)) or _word_trouble(
-        before, tree, after, edits
-    )
+    reach = _reach(old, tree, edits)
+    trouble = _line_trouble(old, _without(new, imports), imports, reach)
+    if trouble is not None and imports:
+        trouble = _line_trouble(old, _without(_closed_up(new, imports), imports), imports, reach)
+    return trouble or _word_trouble(before, tree, after, edits)
 
 
 def _statement(edit: AddImport) -> str:
+    if edit.name is None:
+        return f"import {edit.module}"
     return f"from {edit.module} import {edit.name}" + (f" as {edit.asname}" if edit.asname else "")
 
 
@@ -41,6 +45,16 @@ def _count(lines: Sequence[str], statement: str) -> int:
 
 def _without(lines: Sequence[str], statements: set[str]) -> list[str]:
     return [line for line in lines if line.rstrip("\r\n") not in statements]
+
+
+def _closed_up(lines: Sequence[str], statements: set[str]) -> list[str]:
+    """The lines without the two empty ones that part an import from a definition where there was no import before."""
+    for index in range(len(lines) - 2):
+        if lines[index].rstrip("\r\n") in statements and not any(
+            line.strip("\r\n") for line in lines[index + 1 : index + 3]
+        ):
+            return [*lines[: index + 1], *lines[index + 3 :]]
+    return list(lines)
 
 
 @dataclass(frozen=True, slots=True)

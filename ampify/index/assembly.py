@@ -99,7 +99,9 @@ class Assembly:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
         if self.scalings is None or obstacles:
             return found, obstacles
-        parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, initializes)
+        parts = Parts(
+            name, backwards, found.backward_calls, optimizers, models, related, initializes, found.saves, found.loads
+        )
         if found.migrated:
             leaving, obstacles = leaving_apex(self.scalings, parts)
             return replace(found, apex=leaving), obstacles

@@ -190,7 +190,7 @@ class Loops:
         found: dict[tuple[Anchor, SiteKind], Site] = {}
         for event in self.trace.events:
             kind = SITES.get(event.kind)
-            if kind is None or (event.kind == "save" and event.detail == "state"):
+            if kind is None or (event.kind == "save" and event.detail == "state" and not _stores(event)):
                 continue
             loop = self._loop_of.get(event.anchor)
             found.setdefault((event.anchor, kind), Site(kind, event.anchor, loop, self.trains(event, loop)))
@@ -231,6 +231,12 @@ def updates_in_place(event: Event) -> bool:
         and not _holds_grad(call.func)
         for call, part in pairwise(chain)
     )
+
+
+def _stores(event: Event) -> bool:
+    """Whether a state goes under a key of its own: `state["optimizer"] = optimizer.state_dict()`."""
+    statement = event.statement
+    return isinstance(statement, f.Assign) and isinstance(statement.targets[0], f.Subscript) and not event.parents
 
 
 def _calls_backward(node: f.Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from ampify.index.unscaling import At, Trouble, Unscaling
 from ampify.index.values import Frame, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
-from ampify.model.project import BackwardCall, Initialize, Obstacle
+from ampify.model.project import BackwardCall, Initialize, Obstacle, StateLoad, StateSave
 from ampify.model.scaling import (
     Creation,
     Device,
@@ -52,6 +52,8 @@ class Parts:
     models: frozenset[Value]
     related: tuple[Event, ...]
     places: tuple[Initialize, ...]
+    saves: tuple[StateSave, ...]
+    loads: tuple[StateLoad, ...]
 
 
 class Scalings:
@@ -336,9 +338,20 @@ class Planning:
     # Checkpoints
 
     def states(self, reach: Reach) -> Iterator[tuple[Anchor, str]]:
-        """The scaler's names where optimizer state is saved and loaded, as far as it has one there."""
+        """The scaler's names where optimizer state is saved and loaded, as far as it has one there and has a use."""
+        loads = {load.site: load for load in self.parts.loads}
+        loadable = {site for site, load in loads.items() if load.source is not None and load.statement is not None}
+        loaded = dict(self._reached("load", loadable, reach))
+        yield from loaded.items()
+        readers = [load.reader(loaded=site in loaded) for site, load in loads.items()]
+        if not any(readers):
+            open_saves = (save for save in self.parts.saves if save.read_whole is None and not save.present)
+            wanted = {save.site for save in open_saves if save.container is not None or save.target is not None}
+            yield from self._reached("save", wanted, reach)
+
+    def _reached(self, kind: str, wanted: Set[Anchor], reach: Reach) -> Iterator[tuple[Anchor, str]]:
         for event in self.parts.related:
-            if event.kind in ("save", "load"):
+            if event.kind == kind and event.anchor in wanted:
                 before = (dict(reach.parameters), dict(reach.arguments))
                 try:
                     yield event.anchor, reach.at(Spot.of(event))

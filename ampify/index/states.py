@@ -74,14 +74,12 @@ class States:
         facts = self.flow.files[event.frame.path]
         assert isinstance(event.node, f.Call)
         whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
-        argument = event.node.args[0] if event.node.args else None
-        source = (
-            facts.text(argument.value.span) if isinstance(argument, f.Subscript) and _plain(argument.value) else None
-        )
+        checkpoint, popped = _checkpoint(event.node.args[0]) if event.node.args else (None, False)
+        source = facts.text(checkpoint.span) if checkpoint is not None and _plain(checkpoint) else None
         statement = facts.anchor(event.statement) if whole else None
         present = self.beside(event, "amp.load_state_dict")
-        read_whole = self._read_whole(argument, event) if argument is not None else None
-        return StateLoad(event.anchor, statement, source, present, read_whole)
+        read_whole = self._read_whole(checkpoint or event.node.args[0], event) if event.node.args else None
+        return StateLoad(event.anchor, statement, source, present, read_whole, popped)
 
     def _read_whole(self, expr: f.Expr, event: Event) -> Anchor | None:
         """Where what `expr` may be, or was taken from, is read as a whole."""
@@ -100,6 +98,16 @@ class States:
 
 def _keyword_values(node: f.Expr) -> tuple[f.Expr, ...]:
     return tuple(value for _, value in node.keywords) if isinstance(node, f.Call) else ()
+
+
+def _checkpoint(argument: f.Expr) -> tuple[f.Expr | None, bool]:
+    """What a state is taken out of by a key, and whether it is popped: `checkpoint["optimizer"]`, `.get`, `.pop`."""
+    match argument:
+        case f.Subscript():
+            return argument.value, False
+        case f.Call(func=f.Attribute(attr="get" | "pop" as method, value=owner), args=(f.Constant(), *_)):
+            return owner, method == "pop"
+    return None, False
 
 
 def _plain(expr: f.Expr) -> bool:

@@ -79,17 +79,18 @@ class AddParameter:
 
 @dataclass(frozen=True, slots=True)
 class AddImport:
-    """`from module import name [as asname]` among the file's top-level imports, unless it is there already."""
+    """`from module import name [as asname]` among the file's top-level imports, unless it is there already; `import
+    module` where there is no name."""
 
     path: str
     module: str
-    name: str
+    name: str | None = None
     asname: str | None = None
 
     @property
     def bound(self) -> str:
         """The name the import binds."""
-        return self.asname or self.name
+        return self.asname or self.name or self.module
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,8 @@ class StateSave:
 class StateLoad:
     """`optimizer.load_state_dict(source[...])`; amp's state can be loaded after `statement`, None if nowhere.
 
-    `source` is the text of the loaded checkpoint, None if not a plain subscript; `present` tells that amp's state is
-    loaded beside it, `read_whole` where all keys are gone over.
+    `source` is the text of the loaded checkpoint, None if that is no plain name; `present` tells that amp's state is
+    loaded beside it, `read_whole` where all keys are gone over, and `popped` that keys are taken out as they are read.
     """
 
     site: Anchor
@@ -118,6 +118,12 @@ class StateLoad:
     source: str | None
     present: bool
     read_whole: Anchor | None = None
+    popped: bool = False
+
+    def reader(self, *, loaded: bool) -> Anchor | None:
+        """Where one key more would be met; a state that is `loaded` here and popped is gone before."""
+        gone = loaded and self.popped and self.source is not None and self.statement is not None
+        return None if gone else self.read_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Header:
             if self._is_touched(span) and not self._is_deleted(span):
                 return False
             if isinstance(line, cst.SimpleStatementLine) and not self._is_deleted(span):
-                found = (part for part in line.body if isinstance(part, cst.ImportFrom))
+                found = (part for part in line.body if isinstance(part, cst.Import | cst.ImportFrom))
                 if any(_imports(part, wanted) for part in found):
                     return True
         return False
@@ -43,6 +43,8 @@ class Header:
     def _insertion(self, statements: Sequence[str], names: set[str]) -> Splice:
         above = self._anchor(names)
         lines = "".join(statement + self.newline for statement in statements)
+        if above is None:
+            lines += self.newline * self._room()
         place = self._first_place() if above is None else self.tree.line_end(self._span(above)[1] - 1)
         if place == len(self.tree.text) and self.tree.text and not self.tree.text.endswith(("\n", "\r")):
             lines = self.newline + lines.removesuffix(self.newline)
@@ -90,6 +92,11 @@ class Header:
         start, _ = self._span(body[0])
         return self.tree.line_start(start)
 
+    def _room(self) -> int:
+        """How many empty lines part imports from the first statement: two before a definition, by PEP 8."""
+        body = self.tree.module.body
+        return 2 if body and isinstance(body[0], cst.FunctionDef | cst.ClassDef) else 0
+
     def _span(self, node: cst.CSTNode) -> Span:
         start, end = self.tree.span(node)
         decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
@@ -103,12 +110,18 @@ class Header:
 
 
 def _statement(wanted: AddImport) -> str:
+    if wanted.name is None:
+        return f"import {wanted.module}"
     alias = f" as {wanted.asname}" if wanted.asname else ""
     return f"from {wanted.module} import {wanted.name}{alias}"
 
 
-def _imports(part: cst.ImportFrom, wanted: AddImport) -> bool:
+def _imports(part: cst.Import | cst.ImportFrom, wanted: AddImport) -> bool:
     """Whether `part` is the import that is wanted, among others perhaps."""
+    if isinstance(part, cst.Import):
+        return wanted.name is None and any(
+            alias.evaluated_name == wanted.module and alias.asname is None for alias in part.names
+        )
     if isinstance(part.names, cst.ImportStar) or _module(part) != wanted.module:
         return False
     return any(

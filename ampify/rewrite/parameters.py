@@ -18,9 +18,10 @@ _NO_CODE = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.NEWLINE, tokenize.
 
 @dataclass(slots=True)
 class _Part:
-    """One parameter as it is written, annotation and default included: its first word, and where it ends."""
+    """One parameter as it is written, annotation and default included: its first word, where it starts and ends."""
 
     word: str
+    start: int
     end: int
 
 
@@ -35,9 +36,20 @@ def with_parameter(tree: Tree, node: cst.CSTNode, name: str) -> Iterator[Splice]
     by_keyword = starred or any(parameter.default is not None for parameter in positional)
     marker = "*, " if by_keyword and not starred else ""
     if named:
-        yield Splice(named[-1].end, named[-1].end, f", {marker}{name}")
+        yield Splice(named[-1].end, named[-1].end, f",{_gap(tree.text, named[-1])}{marker}{name}")
     else:
         yield Splice(opening, opening, f"{name}, " if parts else name)
+
+
+def _gap(text: str, last: _Part) -> str:
+    """What stands before a parameter that follows on `last`: where that has a line of its own, so has the new one."""
+    line = text.rfind("\n", 0, last.start) + 1
+    before = text[line : last.start]
+    rest = text[last.end :].partition("\n")[0]
+    if before.strip() or rest.strip() not in ("", ",") or not line:
+        return " "
+    newline = "\r\n" if text[line - 2 : line] == "\r\n" else "\n"
+    return f"{newline}{before}"
 
 
 def _parts(text: str, start: int) -> tuple[int, list[_Part]]:
@@ -67,6 +79,6 @@ def _parts(text: str, start: int) -> tuple[int, list[_Part]]:
             fresh = True
         elif opening:
             if fresh:
-                parts.append(_Part(token.string, end))
+                parts.append(_Part(token.string, starts[token.start[0] - 1] + token.start[1], end))
             parts[-1].end, fresh = end, False
     raise RewriteFailed("the parameters of a function have no end")

@@ -69,7 +69,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: StateSave, edit: Edit) -> Finding:
-    wholes = [save.read_whole, *(load.read_whole for load in loop.loads)]
+    wholes = [save.read_whole, *(load.reader(loaded=True) for load in loop.loads)]
     reader = next((place for place in wholes if place is not None), None)
     if reader is not None:
         state = f"{project.amp(save.site.path)}.state_dict()"

@@ -75,11 +75,12 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, load: StateLoad) -> Finding:
     path = load.site.path
     amp = project.amp(path)
-    if load.statement is None or load.source is None or load.read_whole is not None:
+    if load.statement is None or load.source is None or load.reader(loaded=True) is not None:
         hint = f"where the checkpoint holds it, call {amp}.load_state_dict(...) after this"
         return Finding(CODE, NAME, load.site, MESSAGE, hint, loop=loop.id)
     key = quoted(project, path, "amp")
-    code = f"if {key} in {load.source}:\n    {amp}.load_state_dict({load.source}[{key}])"
+    state = f"{load.source}.pop({key})" if load.popped else f"{load.source}[{key}]"
+    code = f"if {key} in {load.source}:\n    {amp}.load_state_dict({state})"
     fix = migrating(project, settings, loop, path, InsertAfter(load.statement, code))
     hint = "" if fix else CONDITIONAL_AMP
     return Finding(CODE, NAME, load.site, MESSAGE, hint, fix, loop=loop.id)

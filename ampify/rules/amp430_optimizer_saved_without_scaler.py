@@ -54,6 +54,7 @@ from collections.abc import Iterator
 from ampify.model.edit import AddElement, Edit, InsertAfter
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project, StateSave, TrainingLoop
+from ampify.model.scaling import Scaling
 from ampify.model.settings import Settings
 from ampify.rules.migration import quoted
 from ampify.rules.scaling import Spelling, plans, scales
@@ -69,11 +70,12 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for loop, plan in plans(project, settings) if scales(settings) else ():
         for save in loop.saves:
             if not save.present and (save.container is not None or save.target is not None):
-                yield _finding(project, settings, loop, save, plan.state(save.site))
+                yield _finding(project, settings, loop, save, plan)
 
 
-def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: StateSave, scaler: str | None) -> Finding:
-    wholes = [save.read_whole, *(load.read_whole for load in loop.loads)]
+def _finding(project: Project, settings: Settings, loop: TrainingLoop, save: StateSave, plan: Scaling) -> Finding:
+    scaler = plan.state(save.site)
+    wholes = [save.read_whole, *(load.reader(loaded=plan.state(load.site) is not None) for load in loop.loads)]
     reader = next((place for place in wholes if place is not None), None)
     if reader is not None:
         hint = (

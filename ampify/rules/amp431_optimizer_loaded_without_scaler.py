@@ -75,10 +75,13 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, load: StateLoad, scaler: str | None) -> Finding:
     path = load.site.path
-    if scaler is None or load.statement is None or load.source is None or load.read_whole is not None:
+    if scaler is None or load.statement is None or load.source is None or load.reader(loaded=True) is not None:
         hint = "where the checkpoint holds it, call load_state_dict(...) of the scaler after this by hand"
         return Finding(CODE, NAME, load.site, MESSAGE, hint, loop=loop.id)
     key = quoted(project, path, "scaler")
     code = f"if {load.source}.get({key}):\n    {scaler}.load_state_dict({load.source}[{key}])"
+    if load.popped:
+        # The key goes even if the state under it is empty.
+        code = f"{scaler}.load_state_dict({load.source}.pop({key}, None) or {scaler}.state_dict())"
     fix = Spelling.of(project, settings, load.site).fix(loop, InsertAfter(load.statement, code))
     return Finding(CODE, NAME, load.site, MESSAGE, fix=fix, loop=loop.id)

@@ -61,10 +61,13 @@ class Spelling:
         return self.at.path
 
     def torch(self, module: str, name: str) -> str:
-        """A name of torch; imported by itself where torch as a whole is not."""
+        """A name of torch; imported by itself where `torch` means something else."""
         whole = torch_name(self.project.files[self.path], self.at)
         if whole is not None:
             return ".".join((whole, *module.split(".")[1:], name))
+        if "torch" not in self.project.files[self.path].names:
+            self.imports[AddImport(self.path, "torch")] = None
+            return f"{module}.{name}"
         self.imports[AddImport(self.path, module, name)] = None
         return name
 

@@ -86,7 +86,9 @@ def test_what_does_not_fit_a_range_is_refused() -> None:
         ("def f(a, *args, k=1, **more):\n    pass\n", "def f(a, *args, k=1, scaler, **more):\n    pass\n"),
         ("def f(a, /):\n    pass\n", "def f(a, /, scaler):\n    pass\n"),
         ("@deco(1)\nasync def f(\n    a,  # x, y)\n    b,\n):\n    pass\n",
-         "@deco(1)\nasync def f(\n    a,  # x, y)\n    b, scaler,\n):\n    pass\n"),
+         "@deco(1)\nasync def f(\n    a,  # x, y)\n    b,\n    scaler,\n):\n    pass\n"),
+        ("def f(\r\n  a,\r\n  b=1):\r\n  pass\r\n", "def f(\r\n  a,\r\n  b=1, *, scaler):\r\n  pass\r\n"),
+        ("def f(\n    a,\n    b,  # of b\n):\n    pass\n", "def f(\n    a,\n    b, scaler,  # of b\n):\n    pass\n"),
         ("class A:\r\n    def f(self):\r\n        pass\r\n", "class A:\r\n    def f(self, scaler):\r\n        pass\r\n"),
     ],
 )  # fmt: skip
