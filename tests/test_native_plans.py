@@ -380,6 +380,18 @@ def test_torch_is_imported_by_name_where_it_is_not_as_a_whole(tmp_path: Path, ru
     trains(runner, tmp_path)
 
 
+def test_a_model_that_goes_to_the_gpu_either_way_needs_no_condition(tmp_path: Path) -> None:
+    text = (
+        "import torch\n\ndef main(args):\n    model = torch.nn.Linear(4, 1)\n    if args.distributed:\n"
+        "        model = torch.nn.DataParallel(model.cuda())\n    else:\n        model = model.cuda()\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    x = torch.ones(2, 4)\n"
+        f"    for step in range(3):\n{indent(TRAINED, '        ')}"
+    )
+    texts, _ = migrate(tmp_path, train=text)
+    assert 'scaler = torch.amp.GradScaler("cuda")\n' in texts["train"]
+    assert 'torch.autocast(device_type="cuda", dtype=torch.float16):' in texts["train"]
+
+
 @pytest.mark.parametrize(
     ("device", "moved", "written"),
     [
@@ -399,6 +411,11 @@ def test_torch_is_imported_by_name_where_it_is_not_as_a_whole(tmp_path: Path, ru
             "args = argparse.Namespace(gpu=0)\nif not torch.cuda.is_available():\n    args.gpu = None",
             "if args.gpu is not None:\n    model.cuda()",
             '"cuda", enabled=args.gpu is not None',
+        ),
+        (
+            "gpus = 0",
+            "if gpus > 1:\n    model = torch.nn.DataParallel(model.cuda())\nelif gpus > 0:\n    model.cuda()",
+            '"cuda", enabled=next(model.parameters()).is_cuda',
         ),
         ("", "model = model", '"cuda", enabled=next(model.parameters()).is_cuda'),
     ],

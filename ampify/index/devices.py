@@ -70,16 +70,19 @@ class Devices:
     def from_condition(self, spot: Spot) -> Device | None:
         """`model.cuda()`, under a condition perhaps."""
         moves = [m for m in self.moves if isinstance(m.node, f.Call) and getattr(m.node.func, "attr", "") == "cuda"]
-        for move in moves:
-            tests = self.tests(move)
-            if not tests:
-                return Device('"cuda"')
-            if len(tests) == 1:
-                text = self.same(tests[0], move.frame, spot)
-                if text is not None:
-                    flag = _is_flag(tests[0]) or self.is_flag(tests[0], move.frame)
-                    return Device('"cuda"', text if flag else f"bool({text})")
-        return None
+        if any(_always(self.flow.scope(m.frame).body, moves) for m in moves):
+            return Device('"cuda"')
+        asked = {self.asked(move, spot) for move in moves}
+        condition = asked.pop() if len(asked) == 1 else None
+        return Device('"cuda"', condition) if condition is not None else None
+
+    def asked(self, move: Event, spot: Spot) -> str | None:
+        """The one condition that a move stands under, as it can be asked at the place; None if there is none such."""
+        tests = self.tests(move)
+        text = self.same(tests[0], move.frame, spot) if len(tests) == 1 else None
+        if text is None:
+            return None
+        return text if _is_flag(tests[0]) or self.is_flag(tests[0], move.frame) else f"bool({text})"
 
     def from_model(self, spot: Spot, models: frozenset[Value]) -> Device | None:
         """The device of the model's parameters, which is right wherever the model can be named."""
@@ -157,6 +160,23 @@ def _is_flag(test: f.Expr) -> bool:
     if isinstance(test, f.Operation) and test.kind == "BoolOp":
         return all(map(_is_flag, test.operands))
     return isinstance(test, f.Operation) and (test.kind == "Compare" or test.operator == "Not")
+
+
+def _always(block: tuple[f.Stmt, ...], moves: Sequence[Event]) -> bool:
+    """Whether a block makes one of these moves whichever way it takes."""
+    for statement in block:
+        match statement:
+            case f.Branch():
+                found = statement.exhaustive and all(_always(arm, moves) for arm in statement.arms)
+            case f.With():
+                found = _always(statement.body, moves)
+            case f.For() | f.While() | f.Try() | f.Define():
+                found = False
+            case _:
+                found = any(move.statement is statement for move in moves)
+        if found:
+            return True
+    return False
 
 
 def _holds(statement: f.Stmt, move: Event) -> bool:

@@ -61,11 +61,13 @@ class Spelling:
         return self.at.path
 
     def torch(self, module: str, name: str) -> str:
-        """A name of torch; imported by itself where `torch` means something else."""
+        """A name of torch; imported by itself where the file does so with others, or `torch` means
+        something else there."""
         whole = torch_name(self.project.files[self.path], self.at)
         if whole is not None:
             return ".".join((whole, *module.split(".")[1:], name))
-        if "torch" not in self.project.files[self.path].names:
+        facts = self.project.files[self.path]
+        if "torch" not in facts.names and not any(n.module.startswith("torch") for s in facts.imports for n in s.names):
             self.imports[AddImport(self.path, "torch")] = None
             return f"{module}.{name}"
         self.imports[AddImport(self.path, module, name)] = None
