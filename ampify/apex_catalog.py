@@ -74,6 +74,7 @@ NEAREST: Mapping[str, str] = {
     "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured and torch.ao.pruning",
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., label_smoothing=...)",
+    "apex.optimizers.FP16_Optimizer": "ampify_runtime.fp16_utils.FP16_Optimizer, which takes any optimizer",
     "apex.parallel": "torch.nn.parallel and torch.nn.SyncBatchNorm",
     "apex.pyprof": "torch.profiler",
     "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",

@@ -377,3 +377,27 @@ def test_the_import_waits_too_where_a_loop_that_could_be_scaled_is_refused(tmp_p
     report = migrate(tmp_path, train=text)
     assert text_of(report) is None
     assert {"AMP215", "AMP502"} <= {code for code, _, refuses in codes(report) if refuses}
+
+
+def test_an_optimizer_stays_with_the_one_around_it_that_has_no_equal(tmp_path: Path) -> None:
+    """The wrapper hands its optimizer arguments that only apex's takes: half a move would break what worked."""
+    text = """\
+        import torch
+        try:
+            from apex.optimizers import FP16_Optimizer, FusedAdam
+            from apex.normalization import FusedLayerNorm
+        except ImportError:
+            raise ImportError("Please install apex to use fp16.")
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), FusedLayerNorm(4)).half()
+        optimizer = FP16_Optimizer(FusedAdam(model.parameters(), max_grad_norm=1.0), dynamic_loss_scale=True)
+        for batch in torch.rand(3, 2, 4):
+            optimizer.backward(model(batch.half()).float().mean())
+            optimizer.step()
+        """
+    report = migrate(tmp_path, train=text)
+    after = text_of(report)
+    assert after is not None
+    assert "from apex.optimizers import FP16_Optimizer, FusedAdam\n" in after
+    assert "from ampify_runtime.normalization import FusedLayerNorm\n" in after
+    assert "install apex" in after
+    assert ("AMP503", 3, True) in codes(report)

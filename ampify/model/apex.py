@@ -112,10 +112,21 @@ class ApexGroup:
         return tuple(u for u in self.uses if not u.equal and (u.bound == "apex" or u.dotted.startswith("apex.amp")))
 
     @property
+    def kept(self) -> tuple[ApexUse, ...]:
+        """The optimizers that stay with another of apex that has no equal: one is handed to the other."""
+        left = {use.anchor.path for use in self.uses if not use.equal and "optimizers" in use.dotted.split(".")}
+        return tuple(
+            use
+            for use in self.uses
+            if use.equal and use.anchor.path in left and use.dotted.startswith("apex.optimizers")
+        )
+
+    @property
     def movable(self) -> tuple[ApexUse, ...]:
         """The uses that can move."""
         if self.blocked:
             return ()
         left = {use.anchor.path for use in self.uses if not use.equal}
         # Where something of apex stays, the message to install it stays true.
-        return tuple(u for u in self.uses if u.equal and not (u.kind == "message" and u.anchor.path in left))
+        found = (u for u in self.uses if u.equal and u not in self.kept)
+        return tuple(u for u in found if not (u.kind == "message" and u.anchor.path in left))

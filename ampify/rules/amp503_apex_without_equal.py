@@ -54,6 +54,9 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         for use in group.uses:
             if not use.equal and not (held and use is left[0]):
                 yield _finding(use)
+        for use in group.kept if not group.blocked else ():
+            message = f"{use.dotted} stays on apex with the optimizer that is built around it"
+            yield Finding(CODE, NAME, use.anchor, message, "take that away, or move both by hand", refuses=True)
 
 
 def _finding(use: ApexUse) -> Finding:
