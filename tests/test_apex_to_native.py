@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ampify.model.plan import Report
 from ampify.model.settings import Settings
@@ -167,3 +168,22 @@ def test_what_torch_has_no_equal_of_keeps_all_on_apex(old: str, new: str, tmp_pa
     assert after == text
     assert any(finding.refuses and finding.hint for finding in report.findings)
     assert [loop.state for loop in report.loops] == ["refused"]
+
+
+def test_a_class_that_stands_in_for_apex_goes_with_the_import(tmp_path: Path) -> None:
+    """Its own name means itself in its body, and nothing is edited in what is taken away."""
+    text = (
+        "import torch\nfrom torch import nn\n\ntry:\n    from apex.normalization import FusedLayerNorm as Norm\n"
+        "except ImportError:\n    class Norm(nn.Module):\n        def __init__(self, size):\n"
+        "            super(Norm, self).__init__()\n            self.weight = nn.Parameter(torch.ones(size))\n\n"
+        "        def forward(self, x):\n            return self.weight * x\n\n\nlayer = Norm(4)\n"
+    )
+    (tmp_path / "layers.py").write_text(text)
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    (outcome,) = report.outcomes
+    assert outcome.after is not None
+    assert "apex" not in outcome.after
+    assert not [f for f in report.findings if f.refuses]
+    space: dict[str, object] = {}
+    exec(compile(outcome.after, "layers.py", "exec"), space)
+    assert type(space["layer"]) is torch.nn.LayerNorm

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ampify.apex_catalog import EQUALS, EXTENSIONS, ROOT
 from ampify.index.link import ModuleTable
 from ampify.index.syntax import blocks, expressions, in_order
 from ampify.model import facts as f
+from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexArgument, ApexAttempt, ApexImport, ApexMention, ApexName, MentionRole
 
 # What an expression that is nothing but a mention is for, by the statement that evaluates it.
@@ -94,15 +95,26 @@ def _sets_flag(statement: f.Stmt) -> bool:
     )
 
 
-def apex_mentions(facts: f.FileFacts, imports: Iterable[ApexImport]) -> tuple[ApexMention, ...]:
-    """Every use in code of a name that `imports` bind, in the order of the text."""
+def apex_mentions(facts: f.FileFacts, imports: Sequence[ApexImport]) -> tuple[ApexMention, ...]:
+    """Every use in code of a name that `imports` bind, in the order of the text; in what runs if an import fails, the
+    name means what stands in for it."""
     bound = {name.bound: name.dotted for statement in imports for name in statement.names if name.apex}
     for module in [d.removesuffix(".*") for b, d in bound.items() if b == "*"]:
         bound.update({n: f"{module}.{n}" for n in EQUALS.get(module, ()) if n not in bound})
     if not bound:
         return ()
-    found = (mention for scope in facts.scopes for mention in _of_scope(facts, scope, bound))
+    attempts = {statement.attempt for statement in imports if statement.attempt is not None}
+    found = (
+        mention
+        for scope in facts.scopes
+        for mention in _of_scope(facts, scope, bound)
+        if not any(_in_handler(mention.anchor, attempt) for attempt in attempts)
+    )
     return tuple(sorted(found, key=lambda mention: mention.anchor))
+
+
+def _in_handler(anchor: Anchor, attempt: ApexAttempt) -> bool:
+    return attempt.anchor.contains(anchor) and not any(part.contains(anchor) for part in attempt.body)
 
 
 def _of_scope(facts: f.FileFacts, scope: f.Scope, bound: Mapping[str, str]) -> Iterator[ApexMention]:
