@@ -7,19 +7,19 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 import ampify
 from ampify import bulk_command, pipeline, verify_command
 from ampify.config import OPTIONS, Options, read_options
 from ampify.model.plan import Outcome, Report
+from ampify.nameless import CommandsFirst, NamelessCommand
 from ampify.report.colour import wants_colour
 from ampify.report.diff import painted, unified
 from ampify.report.formats import format_of, links_wanted, rendered
@@ -28,13 +28,9 @@ from ampify.report.links import Links
 from ampify.report.progress import progress_line
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import Style, text_report
-from ampify.rules import Rule, all_rules, find_rule
-from ampify.rules.documentation import explanation, read_documentation
-from ampify.write import put_report, require_place
+from ampify.rules import Rule, all_rules, find_rule, rule_codes
 
 DASH = Path("-")
-# Where a context keeps that `migrate` was not typed.
-NAMELESS = "ampify.nameless"
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
 OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify")
@@ -55,57 +51,6 @@ class LeftUnwritten(Problem):
     """A migration that was not written, for a person to look at."""
 
     exit_code = LEFT_FOR_A_PERSON
-
-
-class NamelessContext(click.Context):
-    """The context of a command that goes by the program's name where its own was left out."""
-
-    @property
-    def command_path(self) -> str:
-        """What was typed to get here, as usage lines show it."""
-        if self.parent is not None and self.meta.get(NAMELESS):
-            return self.parent.command_path
-        return super().command_path
-
-
-class NamelessCommand(click.Command):
-    """A command whose name can be left out."""
-
-    context_class = NamelessContext
-
-
-class CommandsFirst(click.Group):
-    """A group whose first argument is a command's name, or else the start of what `migrate` takes."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `migrate` where no command is named."""
-        if args and args[0] not in (*self.commands, "--help", "--version"):
-            args = ["migrate", *args]
-            ctx.meta[NAMELESS] = True
-        return super().parse_args(ctx, args)
-
-    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Shows both forms."""
-        formatter.write_usage(ctx.command_path, "[OPTIONS] PATH...")
-        formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Shows the options of `migrate`, since they need no command, before the commands."""
-        migrate = self.commands["migrate"]
-        options = (parameter for parameter in migrate.get_params(ctx) if isinstance(parameter, click.Option))
-        rows = [row for option in options if (row := option.get_help_record(ctx))]
-        with formatter.section("Options"):
-            formatter.write_dl([("--version", "Show the version and exit."), *rows])
-        self.format_commands(ctx, formatter)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offers commands, and what `migrate` takes: its options and files."""
-        items = super().shell_complete(ctx, incomplete)
-        if incomplete.startswith("-"):
-            migrate = self.commands["migrate"]
-            known = {item.value for item in items}
-            items += [item for item in migrate.shell_complete(ctx, incomplete) if item.value not in known]
-        return [*items, CompletionItem(incomplete, type="file")]
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -222,9 +167,8 @@ def migrate(
         raise Problem("--quiet and --verbose ask for opposite things; give one of them")
     if verify is not None and (not write or DASH in paths):
         raise Problem("--verify decides whether --write writes; to verify alone, run `ampify verify SCRIPT -- ARGS`")
-    options = read_options(_given(ctx), [p for p in paths if p != DASH], config, [rule.code for rule in all_rules()])
-    for path in options.reports:
-        require_place(path)
+    options = read_options(_given(ctx), [p for p in paths if p != DASH], config, rule_codes())
+    _require_places(options.reports)
     if verify is not None and not verify_command.allows(verify, options.settings, paths):
         raise LeftUnwritten("the migrated version does not hold up, so that nothing was written")
     style = Style(check, _coloured(sys.stderr), quiet, verbose, statistics)
@@ -232,8 +176,7 @@ def migrate(
         report = _migrate_stdin(paths, options, style, write=write)
     else:
         report = _migrate_paths(paths, options, style, write=write)
-    for path in options.reports:
-        put_report(path, rendered(report, format_of(path), _links(format_of(path))))
+    _put_reports(report, options.reports)
     ctx.exit(exit_status(report, check=check, exit_zero=options.exit_zero))
 
 
@@ -248,6 +191,8 @@ def explain(code: str) -> None:
         close = get_close_matches(code, names, n=1) or get_close_matches(code.upper(), names, n=1)
         remedy = f"did you mean {close[0]}?" if close else "`ampify rules` lists them"
         raise Problem(f"no rule is called {code!r}; {remedy}")
+    from ampify.rules.documentation import explanation  # only here and for the list of all rules
+
     click.echo(explanation(rule), nl=False)
 
 
@@ -309,6 +254,8 @@ def _shown(path: Path) -> str:
 
 
 def _summary(rule: Rule) -> str:
+    from ampify.rules.documentation import read_documentation
+
     return read_documentation(rule.documentation).summary
 
 
@@ -368,6 +315,22 @@ def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, w
         _write_diff(outcome)
     _write_text(report, style)
     return report
+
+
+def _require_places(paths: Sequence[Path]) -> None:
+    if paths:
+        from ampify.write import require_place  # what writes takes long to load
+
+        for path in paths:
+            require_place(path)
+
+
+def _put_reports(report: Report, paths: Sequence[Path]) -> None:
+    if paths:
+        from ampify.write import put_report
+
+        for path in paths:
+            put_report(path, rendered(report, format_of(path), _links(format_of(path))))
 
 
 def _links(form: str) -> Links:

@@ -15,11 +15,10 @@ from ampify.config import read_options
 from ampify.model.settings import Settings
 from ampify.report.colour import wants_colour
 from ampify.report.status import DONE, LEFT_FOR_A_PERSON
-from ampify.rules import all_rules
+from ampify.rules import rule_codes
 from ampify.verify.command import Command
 from ampify.verify.forms import FORMS, report_form
 from ampify.verify.problem import VerifyProblem
-from ampify.write import put_report, require_place
 
 PROBLEMS: tuple[type[Exception], ...] = (VerifyProblem,)
 FILE = click.Path(path_type=Path)
@@ -65,6 +64,7 @@ def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> in
     from ampify.verify.reports import written
     from ampify.verify.session import verify
     from ampify.verify.start import request_for
+    from ampify.write import put_report, require_place
 
     if given["verbose"]:
         logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
@@ -72,7 +72,7 @@ def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> in
     for path in forms:
         require_place(path)
     level = {"opt-level": given["opt_level"]} if given["opt_level"] else {}
-    settings = read_options(level, [Path(script)], None, [rule.code for rule in all_rules()]).settings
+    settings = read_options(level, [Path(script)], None, rule_codes()).settings
     request = request_for(Command(script, arguments, module=given["module"]), given, settings)
     verification = verify(request, say)
     for path, form in forms.items():

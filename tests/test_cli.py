@@ -543,6 +543,20 @@ def test_neither_torch_nor_libcst_is_imported_for_a_run_that_changes_nothing() -
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_a_run_without_training_code_loads_no_stage_that_it_does_not_need() -> None:
+    write({"plain.py": "x = 1\n"})
+    script = (
+        "import sys\nfrom ampify.cli import main\n"
+        "try:\n    main(['plain.py'])\n"
+        "finally:\n    print([name for name in sys.argv[1:] if name in sys.modules])\n"
+    )
+    needless = ["ampify.index", "ampify.rules.migration", "ampify.write", "ampify.plan.decision", "pathspec"]
+    command = [sys.executable, "-c", script, *needless]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr
+    assert done.stderr == "Nothing to do: no training loop found in 1 file.\n"
+
+
 def on_a_terminal(*arguments: str, **variables: str) -> str:
     """What a terminal shows of a run."""
     ours, theirs = pytest.importorskip("pty").openpty()
@@ -621,7 +635,7 @@ def test_a_failure_of_ampify_gets_one_line_and_its_place_with_verbose(monkeypatc
         raise KeyError("broken\nin two lines")
 
     write({"train.py": TRAIN})
-    monkeypatch.setattr("ampify.pipeline.running.settle", broken)
+    monkeypatch.setattr("ampify.pipeline.migrating.settle", broken)
     result = run("train.py", "--write")
     assert result.exit_code == 2
     assert result.stderr.startswith("ampify: internal failure, nothing was written: KeyError: ")

@@ -26,8 +26,8 @@ from ampify.model.plan import Plan
 from ampify.model.project import BackwardCall, Initialize, Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.model.site import Site, SiteKind
-from ampify.plan import group_of, make_plan
 from ampify.plan.conflicts import Accepted, clash, edit_anchor
+from ampify.plan.decision import group_of, make_plan
 from ampify.plan.silence import asks_to_be_skipped
 
 TRAIN = """\

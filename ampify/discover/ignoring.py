@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec, RegexPattern
-
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
@@ -86,6 +84,9 @@ def compile_patterns(lines: Iterable[str]) -> Patterns:
 
 
 def _compiled(line: str) -> Iterator[tuple[re.Pattern[str], bool]]:
+    # A run over single files has no patterns, and pathspec takes long to load.
+    from pathspec import GitIgnoreSpec, RegexPattern
+
     try:
         patterns = GitIgnoreSpec.from_lines([line]).patterns
     except ValueError:

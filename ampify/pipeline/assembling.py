@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ampify.model.finding import Finding
 from ampify.model.plan import FileStatus, LoopSummary, Outcome, Plan
-from ampify.model.project import Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
+
+if TYPE_CHECKING:  # it takes long to load
+    from ampify.model.project import Project, TrainingLoop
 
 
 def unreadable_findings(findings: Iterable[Finding], settings: Settings) -> tuple[Finding, ...]:

@@ -7,17 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from ampify.index import build_project
 from ampify.model.plan import Report
 from ampify.model.progress import Told, untold
 from ampify.model.settings import Settings
-from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
+from ampify.pipeline.assembling import file_outcomes, unreadable_findings
 from ampify.pipeline.reading import Reading, read_files, read_text
-from ampify.pipeline.remembering import remembered
-from ampify.pipeline.repairing import repair_sources
-from ampify.pipeline.settling import settle
-from ampify.pipeline.surroundings import surround, surround_native
-from ampify.plan.silence import asks_to_be_skipped, read_comments
 
 STDIN = "<stdin>"
 SCALER = "GradScaler("
@@ -35,15 +29,19 @@ def run(
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
-    if writing:
+    if writing or not reading.sources:
         # What is written comes from the files alone, and from what forbids writing them now.
-        report = _migrate(reading, settings, prove=prove, targets=reading.seen, told=told)
+        report = _migrate(reading, settings, prove=prove, targets=reading.seen if writing else {}, told=told)
     else:
+        from ampify.pipeline.remembering import remembered
+
         report = remembered(reading, settings, prove, lambda: _migrate(reading, settings, prove=prove, told=told))
     needed = SCALER if settings.target == "native" else settings.runtime_module
     changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
     if not changed:
         return report
+    from ampify.pipeline.surroundings import surround, surround_native
+
     bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
     migrated = [(reading.seen[o.path], o.before) for o in changed if o.before]
     if settings.target == "native":
@@ -75,27 +73,17 @@ def _migrate(
     targets: Mapping[str, Path] = MappingProxyType({}),
     told: Told = untold,
 ) -> Report:
-    repairs = repair_sources(reading.sources, settings, targets)
-    sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
-    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded, told=told)
-    settled = settle(project, sources, settings, prove=prove, targets=targets)
-    plan = settled.plan
-    asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
-    unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))
-    unparsed = frozenset(finding.anchor.path for finding in project.unreadable)
-    skipped = reading.skipped | (asking & unparsed) | read_comments(project.files.values()).skipped
-    outcomes = file_outcomes(
-        reading.seen,
-        sources,
-        settled.texts,
-        {finding.anchor.path: finding for finding in unread},
-        skipped,
-        refusal_reasons(plan),
-    )
-    findings = (*unreadable_findings(unread, settings), *plan.findings, *repairs.findings(unparsed))
-    return Report(
-        outcomes=tuple(repairs.shown(outcomes, unparsed)),
-        findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
-        loops=loop_summaries(project, plan),
-        ledger=plan.ledger,
-    )
+    if not reading.sources:
+        return _nothing_to_read(reading, settings)
+    # Loading the stages takes longer than finding out that there is nothing to do.
+    from ampify.pipeline.migrating import migrate
+
+    return migrate(reading, settings, prove=prove, targets=targets, told=told)
+
+
+def _nothing_to_read(reading: Reading, settings: Settings) -> Report:
+    """The report where no file can matter, or those that can are not to be looked into."""
+    unread = {finding.anchor.path: finding for finding in reading.failures}
+    outcomes = file_outcomes(reading.seen, {}, {}, unread, reading.skipped, {})
+    findings = sorted(unreadable_findings(reading.failures, settings), key=lambda f: (f.anchor, f.code))
+    return Report(outcomes=outcomes, findings=tuple(findings), loops=(), ledger=())

@@ -17,7 +17,7 @@ from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
 from ampify.pipeline.locking import locked_groups
 from ampify.pipeline.rewriting import renewed, rewrite_files
-from ampify.plan import make_plan
+from ampify.plan.decision import make_plan
 from ampify.rules import run_rules
 
 INTERNAL_FAILURE = ("AMP901", "internal-failure")

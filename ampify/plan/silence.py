@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from tokenize import COMMENT, generate_tokens
+from typing import TYPE_CHECKING
 
 from ampify.model.anchor import Anchor
-from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
+
+if TYPE_CHECKING:  # it takes long to load
+    from ampify.model.facts import FileFacts
 
 UNUSED_IGNORE = ("AMP009", "unused-ignore")
 

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TextIO
 
 from ampify.model.progress import Told, untold
@@ -40,16 +40,15 @@ class Line:
     doing: str = ""
     since: float = 0.0
     last: float | None = None
-    begun: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.begun = self.clock()
+    begun: float | None = None
 
     def show(self, doing: str, done: int, total: int, path: str) -> None:
         """Shows count, rate and file, if it is time to."""
         now = self.clock()
         if doing != self.doing:
             self.doing, self.since = doing, now
+        # Counted from the first file: what is loaded before is none of the work.
+        self.begun = now if self.begun is None else self.begun
         if now - self.begun < DELAY or (self.last is not None and now - self.last < PAUSE):
             return
         rate = f"{done / (now - self.since):.0f}/s" if done and now > self.since else ""

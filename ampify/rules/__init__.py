@@ -9,13 +9,15 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ampify.model.finding import Finding
-from ampify.model.project import Project
 from ampify.model.settings import Settings, Target
 
-Check: TypeAlias = Callable[[Project, Settings], Iterable[Finding]]
+if TYPE_CHECKING:  # it takes long to load
+    from ampify.model.project import Project
+
+Check: TypeAlias = Callable[["Project", Settings], Iterable[Finding]]
 
 # What is unsafe about a fix, as the documentation has it under "Fix safety".
 CAUTION = re.compile(r"^Fix safety\n-+\n.*?\bUnsafe\b[^:]*:\s+(?P<caution>.*?)(?:\.\s|\s*\Z)", re.MULTILINE | re.DOTALL)
@@ -47,6 +49,11 @@ class RuleFailed(Exception):
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, in the order of the codes."""
     return tuple(sorted(_discover(), key=lambda rule: rule.code))
+
+
+def rule_codes() -> tuple[str, ...]:
+    """The codes of all rules, in order, read off the names of their files: loading the rules takes long."""
+    return tuple(sorted(found["code"].upper() for info in iter_modules(__path__) if (found := _named(info.name))))
 
 
 def find_rule(wanted: str) -> Rule | None:
@@ -84,8 +91,12 @@ def _cautioned(rule: Rule, finding: Finding) -> Finding:
 
 def _discover() -> Iterator[Rule]:
     for info in iter_modules(__path__):
-        if MODULE_NAME.fullmatch(info.name):
+        if _named(info.name):
             yield _rule(import_module(f"{__name__}.{info.name}"))
+
+
+def _named(module: str) -> re.Match[str] | None:
+    return MODULE_NAME.fullmatch(module)
 
 
 def _rule(module: ModuleType) -> Rule:

@@ -1,0 +1,52 @@
+"""Runs the stages that look into the files and rewrite them: index, rules, plan, rewrite and gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from ampify.index import build_project
+from ampify.model.plan import Report
+from ampify.model.progress import Told, untold
+from ampify.model.settings import Settings
+from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
+from ampify.pipeline.reading import Reading
+from ampify.pipeline.repairing import repair_sources
+from ampify.pipeline.settling import settle
+from ampify.plan.silence import asks_to_be_skipped, read_comments
+
+
+def migrate(
+    reading: Reading,
+    settings: Settings,
+    *,
+    prove: bool = True,
+    targets: Mapping[str, Path] = MappingProxyType({}),
+    told: Told = untold,
+) -> Report:
+    """What is found in the files that were read, and their new texts; the arguments are those of a run."""
+    repairs = repair_sources(reading.sources, settings, targets)
+    sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
+    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded, told=told)
+    settled = settle(project, sources, settings, prove=prove, targets=targets)
+    plan = settled.plan
+    asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
+    unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))
+    unparsed = frozenset(finding.anchor.path for finding in project.unreadable)
+    skipped = reading.skipped | (asking & unparsed) | read_comments(project.files.values()).skipped
+    outcomes = file_outcomes(
+        reading.seen,
+        sources,
+        settled.texts,
+        {finding.anchor.path: finding for finding in unread},
+        skipped,
+        refusal_reasons(plan),
+    )
+    findings = (*unreadable_findings(unread, settings), *plan.findings, *repairs.findings(unparsed))
+    return Report(
+        outcomes=tuple(repairs.shown(outcomes, unparsed)),
+        findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
+        loops=loop_summaries(project, plan),
+        ledger=plan.ledger,
+    )
