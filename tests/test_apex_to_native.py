@@ -187,3 +187,22 @@ def test_a_class_that_stands_in_for_apex_goes_with_the_import(tmp_path: Path) ->
     space: dict[str, object] = {}
     exec(compile(outcome.after, "layers.py", "exec"), space)
     assert type(space["layer"]) is torch.nn.LayerNorm
+
+
+def test_a_backward_whose_scale_was_forgotten_gets_the_scaler(tmp_path: Path) -> None:
+    """On apex it trained with whatever float16 left of its gradients; what is written trains as a right one does."""
+    block = (
+        "    with amp.scale_loss(loss, optimizer) as scaled_loss:\n        scaled_loss.backward()  # of this batch\n"
+    )
+    assert block in PLAIN
+    forgotten = PLAIN.replace(block, "    loss.backward()  # of this batch\n")
+    forgotten = forgotten.replace("amp.master_params(optimizer)", "model.parameters()")
+    texts = []
+    for name, text in (("right", PLAIN), ("forgotten", forgotten)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "train.py").write_text(text)
+        (outcome,) = run([folder], Settings(root=str(folder), target="native")).outcomes
+        assert outcome.after is not None
+        texts.append(outcome.after)
+    assert texts[0] == texts[1]

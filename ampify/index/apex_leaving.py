@@ -70,6 +70,10 @@ class _Leaving(Planning):
         for event in parts.backwards:
             if event.anchor in off:
                 continue
+            if event.scaled is None:
+                # Its author forgot the scale; the scaler is there for all.
+                backwards.append(event)
+                continue
             found = _with_of(event, scalings)
             withs.setdefault(event.anchor, found)
             backwards.append(_around(event, found))
@@ -94,6 +98,7 @@ class _Leaving(Planning):
             regions=regions,
             inlines=inlines,
             widenings=widenings,
+            backwards=tuple(self.backward(c, reach, inlines) for c in parts.calls if not (c.off or c.scaled)),
             unscalings=tuple(self.unscalings(reach)),
             steps=self.stepped(steps, reach),
             updates=tuple(self.updates(steps, reach)),
@@ -161,7 +166,11 @@ class _Leaving(Planning):
     def autocasts(self, devices: Devices) -> tuple[tuple[Region, ...], tuple[Inline, ...]]:
         # The backwards inside of blocks have no statement of their own: their losses are handled with the blocks.
         inline = (e for e in self.parts.backwards if self.scalings.regions.runs_inline(e))
-        return self.cast(devices), tuple(dict.fromkeys([self.inlined(e, devices) for e in inline]))
+        plain = {call.call: call for call in self.parts.calls if not call.scaled}
+        found = [
+            self.inline(plain[e.anchor], e, devices) if e.anchor in plain else self.inlined(e, devices) for e in inline
+        ]
+        return self.cast(devices), tuple(dict.fromkeys(found))
 
     def inlined(self, event: Event, devices: Devices) -> Inline:
         facts = self.flow.files[event.frame.path]

@@ -102,7 +102,7 @@ class Assembly:
         parts = Parts(
             name, backwards, found.backward_calls, optimizers, models, related, initializes, found.saves, found.loads
         )
-        if found.migrated:
+        if found.begun:
             leaving, obstacles = leaving_apex(self.scalings, parts)
             return replace(found, apex=leaving), obstacles
         scaling, obstacles = self.scalings.plan(parts)

@@ -195,14 +195,14 @@ class TrainingLoop:
     @property
     def migrated(self) -> bool:
         """Whether it already trains through `amp`: initialized, and every backward scaled."""
-        calls = self.backward_calls
         if self.native is not None or self.masters:
             return True
-        return (
-            bool(self.initializes)
-            and all(i.present for i in self.initializes)
-            and all(b.scaled or b.off for b in calls)
-        )
+        return self.begun and all(call.scaled or call.off for call in self.backward_calls)
+
+    @property
+    def begun(self) -> bool:
+        """Whether `amp.initialize` is called wherever it is due, whatever became of the backwards."""
+        return bool(self.initializes) and all(place.present for place in self.initializes)
 
 
 @dataclass(frozen=True, slots=True)
