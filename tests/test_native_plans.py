@@ -431,3 +431,105 @@ def test_the_device_is_told_as_the_script_tells_it(
     texts, _ = migrate(tmp_path, train=text)
     assert f"scaler = torch.amp.GradScaler({written})" in texts["train"]
     runner.losses(Training("train.py"), tmp_path)
+
+
+PENALIZED = """\
+import torch
+
+torch.manual_seed(1)
+device = torch.device("cpu")
+
+
+class Solver:
+    def __init__(self):
+        self.critic = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).to(device)
+        self.optimizer = torch.optim.SGD(self.critic.parameters(), lr=0.01)
+
+    def penalty(self, out, inputs):
+        assert out.dtype == torch.float32
+        found = torch.autograd.grad(out, inputs, torch.ones_like(out), create_graph=True)[0]
+        return ((found.norm(2, dim=1) - 1) ** 2).mean()
+
+    def train(self, made):
+        for step in range(4):
+            real = torch.randn(6, 4, device=device)
+            score = self.critic(real)
+            fake = made(real).detach()
+            alpha = torch.rand(6, 1, device=device)
+            mixed = MIXED.requires_grad_()
+            out = self.critic(mixed)
+            size = self.penalty(out, mixed)
+            loss = self.critic(fake).mean() - score.mean() + 10 * size
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            print("loss", repr(loss.item()))
+
+
+Solver().train(torch.nn.Linear(4, 4).to(device))
+"""
+
+
+def test_the_forward_that_a_penalty_is_given_is_computed_in_float32(tmp_path: Path, runner: Runner) -> None:
+    before = PENALIZED.replace("MIXED", "(alpha * real + (1 - alpha) * fake)")
+    texts, report = migrate(tmp_path, train=before)
+    assert "\n            out = self.critic(mixed)\n" in texts["train"]
+    assert {f.code for f in report.findings} >= {"AMP306", "AMP227"}
+    (tmp_path / "before.py").write_text(before, encoding="utf-8")
+    original = runner.losses(Training("before.py"), tmp_path)
+    assert runner.losses(Training("train.py"), tmp_path) == original
+    # A scale at which no step is skipped, for losses that can be compared.
+    low = texts["train"].replace("GradScaler(device.type,", "GradScaler(device.type, init_scale=128.0,")
+    (tmp_path / "train.py").write_text(low, encoding="utf-8")
+    half = runner.losses(Training("train.py"), forced(tmp_path))
+    assert half != original
+    assert half.values == pytest.approx(original.values, rel=0.02)
+
+
+@pytest.mark.parametrize("mixed", ["(0.5 * fake)", "torch.clamp(2 * fake, 0, 1)", "fake.clone()"])
+def test_a_penalty_on_what_a_model_made_in_half_precision_is_refused(mixed: str, tmp_path: Path) -> None:
+    before = PENALIZED.replace("MIXED", mixed)
+    texts, report = migrate(tmp_path, train=before)
+    assert texts["train"] == before
+    assert [f.code for f in report.findings if f.refuses] == ["AMP231"]
+
+
+TRAINER = """\
+import torch
+
+
+class Base:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+    def step(self, x):
+        raise NotImplementedError
+
+    def fit(self, data, rounds):
+        for _ in range(rounds):
+            for x in data:
+                self.step(x)
+
+
+class Trainer(Base):
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.model(x).mean()
+        loss.backward()
+        self.optimizer.step()
+        print("loss", repr(loss.item()))
+
+
+model = torch.nn.Linear(4, 1)
+trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+data = [torch.ones(2, 4)]
+trainer.fit(data, 2)
+trainer.fit(data, 1)
+"""
+
+
+def test_a_trainer_that_is_run_twice_steps_one_optimizer(tmp_path: Path, runner: Runner) -> None:
+    _, report = migrate(tmp_path, train=TRAINER)
+    assert [summary.state for summary in report.loops] == ["migrated"], [f.message for f in report.findings]
+    trains(runner, tmp_path)

@@ -7,6 +7,7 @@ from itertools import combinations
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.penalty_forwards import PenaltyForwards
 from ampify.index.slices import reads
 from ampify.index.trace import Trace
 from ampify.index.unscaling import Unscaling
@@ -26,12 +27,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hindrances:
-    """Looks at the events of one loop."""
+    """Looks at the events of one loop. `penalties` are the forwards that will be kept out of autocast."""
 
     flow: Flow
     trace: Trace
     backwards: tuple[Event, ...]
     related: tuple[Event, ...]
+    penalties: PenaltyForwards | None = None
 
     def refuse(self) -> None:
         """Raises Refused at the first that is found."""
@@ -65,10 +67,12 @@ class Hindrances:
                 raise Refused("gradients-out-of-step", step.anchor, detail)
 
     def is_apart(self, event: Event) -> bool:
-        """Whether gradients by inputs are computed in a function that runs the model for them itself: called from
-        outside autocast, all of it is in float32."""
+        """Whether gradients by inputs are computed of what a statement outside autocast gives, or in a function that
+        runs the model for them itself: called from outside autocast, all of it is in float32."""
         if event.detail != "penalty" or not isinstance(event.node, f.Call):
             return False
+        if self.penalties is not None and event in self.penalties.places:
+            return True
         named = [value for name, value in event.node.keywords if name == "outputs"]
         outputs = {name.partition(".")[0] for expr in (*event.node.args[:1], *named) for name in reads(expr)}
         scope = self.flow.scope(event.frame)

@@ -11,6 +11,7 @@ from ampify import catalog
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.gradless import Gradless
+from ampify.index.penalty_forwards import PenaltyForwards
 from ampify.index.probabilities import Probabilities
 from ampify.index.slices import ANY, Slices, reads
 from ampify.index.syntax import in_order, inside, path_to, spelled
@@ -61,6 +62,7 @@ class Regions:
         self.slices = Slices(flow, trace)
         self.probabilities = Probabilities(flow, trace)
         self.gradless = Gradless(flow, trace, self.slices)
+        self.penalties = PenaltyForwards(flow, trace, self.slices)
         self._running: dict[Frame, bool] = {}
 
     def stretches(self, backwards: Iterable[Event]) -> tuple[list[Stretch], list[Event]]:
@@ -79,6 +81,12 @@ class Regions:
                 same.positions |= one.positions
         found_all = [stretch for one in picked.values() for stretch in self.stretched(one)]
         return [one for one in found_all if not any(_within(one, other) for other in found_all)], lost
+
+    def only_penalized(self, backward: Event) -> bool:
+        """Whether all that runs a model for a loss stays out of autocast, for the gradients that are computed of it."""
+        built = [(one.block[i], one.frame) for one in self.picked(backward) for i in one.positions]
+        kept = [pair for pair in built if self.penalties.is_own(*pair)]
+        return bool(kept) and not any(self.forwards(*pair) for pair in built if pair not in kept)
 
     def runs_inline(self, backward: Event) -> bool:
         """Whether the loss of a backward is an expression that runs the model."""
@@ -141,6 +149,8 @@ class Regions:
         """Whether a statement runs the model beside something that must not be cast."""
         if not isinstance(statement, f.Assign | f.Evaluate) or not self.is_barrier(statement, frame):
             return False
+        if self.penalties.is_own(statement, frame):
+            return False
         calls = (node for node, _ in in_order(statement.value) if isinstance(node, f.Call))
         return any(self.is_forward(call, frame) and not self.leads_to_barrier(call, frame) for call in calls)
 
@@ -178,6 +188,7 @@ class Regions:
         """Whether a statement runs what must not be cast, here or in what it calls."""
         spans = self._barriers.get((frame.path, frame.scope), ())
         apart = self.probabilities.is_own(statement, frame) or self.gradless.is_block(statement, frame)
+        apart = apart or self.penalties.is_own(statement, frame)
         return apart or any(inside(span, statement.span) for span in spans)
 
     @cached_property

@@ -110,7 +110,8 @@ class Planning:
 
     def scaling(self) -> Scaling:
         parts = self.parts
-        Hindrances(self.flow, self.scalings.trace, parts.backwards, parts.related).refuse()
+        penalties = self.scalings.regions.penalties
+        Hindrances(self.flow, self.scalings.trace, parts.backwards, parts.related, penalties).refuse()
         widenings = tuple(self.widenings())
         homes = list(self.homes())
         name = self.scalings.name(parts, homes)
@@ -178,6 +179,9 @@ class Planning:
     def cast(self, devices: Devices) -> tuple[Region, ...]:
         """The statements under autocast, in the order of the text."""
         stretches, lost = self.scalings.regions.stretches(self.parts.backwards)
+        for event in filter(self.scalings.regions.only_penalized, self.parts.backwards):
+            detail = "gradients that are part of a loss are computed of its one forward, which stays in float32"
+            raise Refused("gradients-out-of-step", event.anchor, detail)
         for event in lost:
             detail = "no statement by itself runs the model for this loss"
             raise Refused("forward-not-parted", event.anchor, detail)

@@ -199,8 +199,10 @@ class Unscaling:
     def outer_loop(self, step: Event) -> bool:
         """Whether a loop of a calling function goes over optimizers: no backward is in it."""
         mine = {loop for loop in step.loops if loop[0] is not step.frame}
-        fed = [b for b in self.backwards if any(s.anchor == step.anchor for s in b.feeds.values())]
-        return any(all(loop not in b.loops for b in fed) for loop in mine) and bool(fed)
+        fed = {b.anchor for b in self.backwards if any(s.anchor == step.anchor for s in b.feeds.values())}
+        # All rounds, since each call of a function that trains has loops of its own.
+        rounds = [e for e in self.trace.events if e.kind == "backward" and e.anchor in fed]
+        return any(all(loop not in b.loops for b in rounds) for loop in mine) and bool(fed)
 
 
 def _rounds(members: list[tuple[int, f.Stmt, Event]]) -> Iterator[list[tuple[int, f.Stmt, Event]]]:
