@@ -70,7 +70,11 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for group in project.apex:
         unscaled = _unscaled(project, group) if group.movable else None
         if unscaled is not None:
-            yield _waiting(group, unscaled)
+            # All of its loops stay, those that are right on apex too; that of the backward is refused for itself.
+            at_fault, backward = unscaled
+            for name in dict.fromkeys((group.id, *group.loops)):
+                if name != at_fault:
+                    yield _waiting(group, backward, name)
         for use in group.movable:
             if use.kind != "name":
                 yield _finding(project, settings, group, use)
@@ -105,24 +109,24 @@ def _edits(project: Project, settings: Settings, group: ApexGroup, use: ApexUse)
                 yield Replace(other.token, settings.runtime_module)
 
 
-def _unscaled(project: Project, group: ApexGroup) -> Anchor | None:
-    """A backward that apex lets pass unscaled and that only its author can mend: the runtime refuses the step after."""
+def _unscaled(project: Project, group: ApexGroup) -> tuple[str, Anchor] | None:
+    """A loop and its backward that apex lets pass unscaled and that only its author can mend: the runtime refuses the step after."""
     refused = {obstacle.loop for obstacle in project.obstacles}
     for loop in project.loops:
         if loop.id in group.loops and loop.switched:
             for backward in loop.backward_calls:
                 mended = backward.guard is not None and loop.id not in refused
                 if not backward.scaled and not backward.off and not mended:
-                    return backward.call
+                    return loop.id, backward.call
     return None
 
 
-def _waiting(group: ApexGroup, backward: Anchor) -> Finding:
+def _waiting(group: ApexGroup, backward: Anchor, loop: str) -> Finding:
     message = (
         f"this stays on apex for now: {backward.path}:{backward.line} is not scaled, and the runtime refuses such steps"
     )
     hint = "scale that backward where amp is on, and run ampify again"
-    return Finding(CODE, NAME, group.uses[0].anchor, message, hint, refuses=True, loop=group.id)
+    return Finding(CODE, NAME, group.uses[0].anchor, message, hint, refuses=True, loop=loop)
 
 
 def _held(group: ApexGroup, loop: str) -> Finding:

@@ -125,7 +125,8 @@ def _differs(found: Successor) -> bool:
 
 
 def _nearest(dotted: str) -> str:
-    return nearest_in_torch(dotted) or "the documentation of torch"
+    found = successor(dotted)
+    return found.dotted if found is not None else nearest_in_torch(dotted) or "the documentation of torch"
 
 
 def _last(dotted: str) -> str:
