@@ -110,7 +110,8 @@ def _edits(project: Project, settings: Settings, group: ApexGroup, use: ApexUse)
 
 
 def _unscaled(project: Project, group: ApexGroup) -> tuple[str, Anchor] | None:
-    """A loop and its backward that apex lets pass unscaled and that only its author can mend: the runtime refuses the step after."""
+    """A loop and its backward that apex lets pass unscaled, that only its author can mend, and after which the runtime
+    refuses the step."""
     refused = {obstacle.loop for obstacle in project.obstacles}
     for loop in project.loops:
         if loop.id in group.loops and loop.switched:
