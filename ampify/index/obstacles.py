@@ -19,6 +19,7 @@ DOUBLE = "double-precision-model"
 OF_MIGRATING = frozenset(
     {
         "backward-in-expression",
+        "gradient-hook",
         DOUBLE,
         HALF,
         "input-gradient-read",
