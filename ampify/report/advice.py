@@ -55,8 +55,15 @@ def verifying(report: Report) -> tuple[str, ...]:
         f"# Trains before and after, and compares{note}:",
         *(f"ampify verify {base}{script}" for script in scripts[:3]),
         "# At O0 it prints what it printed before:",
-        *(f"AMPIFY_OPT_LEVEL=O0 python {script}" for script in scripts[:3]),
+        *(f"AMPIFY_OPT_LEVEL=O0 {_started(script)}" for script in scripts[:3]),
     )
+
+
+def _started(script: str) -> str:
+    """What runs a script, or a notebook, and prints what it prints. `script` is a word of a shell."""
+    if script.rstrip("'").endswith(".ipynb"):
+        return f"jupyter nbconvert --to notebook --execute --stdout {script}"
+    return f"python {script}"
 
 
 def undoing(report: Report) -> tuple[str, ...]:

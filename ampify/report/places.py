@@ -29,10 +29,14 @@ class Places:
         """The place in full: `train.py:12`, or `train.ipynb:cell 3:12`."""
         return f"{path}:{self.within(path, line)}"
 
+    def worded(self, path: str, line: int) -> str:
+        """The place within its file in words: `line 12`, or `cell 3, line 12`."""
+        cell, line = self.cell(path, line)
+        return f"line {line}" if cell is None else f"cell {cell}, line {line}"
+
     def prefix(self, path: str, line: int) -> str:
         """What a message begins with where a place cannot be named otherwise: `cell 3, line 12: `, or nothing."""
-        cell, line = self.cell(path, line)
-        return "" if cell is None else f"cell {cell}, line {line}: "
+        return f"{self.worded(path, line)}: " if path in self.notebooks else ""
 
 
 def places_of(outcomes: Iterable[Outcome]) -> Places:

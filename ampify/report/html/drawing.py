@@ -62,7 +62,7 @@ def drawings(flow: Flow, target: Target) -> str:
 def drawn(flow: Flow, layout: _Layout, target: Target) -> str:
     """One drawing. `target` gives the address of a line, None where it is not on the page."""
     width, height = layout.size(len(flow.stages))
-    parts = [_box(stage, index, flow.path, layout, target) for index, stage in enumerate(flow.stages)]
+    parts = [_box(stage, index, flow, layout, target) for index, stage in enumerate(flow.stages)]
     arrows = [_arrow(index, layout) for index in range(len(flow.stages) - 1)]
     return element(
         "svg",
@@ -84,13 +84,13 @@ def _described(flow: Flow) -> str:
     return f"Flow of the loop: {', then '.join(told)}"
 
 
-def _box(stage: Stage, index: int, home: str, layout: _Layout, target: Target) -> str:
+def _box(stage: Stage, index: int, flow: Flow, layout: _Layout, target: Target) -> str:
     x, y = layout.corner(index)
     shape = element(
         "rect", x=str(x), y=str(y), width=str(layout.width), height=str(layout.height), rx="7", class_="box"
     )
     title = _words(stage.title, x + 12, y + 20, "stage")
-    label, detail = _lines(stage, home)
+    label, detail = _lines(stage, flow)
     # What a loop has two of stands on two lines where one is too short.
     split = layout.across and stage.state == "named" and len(label) > layout.letters
     told = label.split(", ", 1) if split else [label]
@@ -111,11 +111,11 @@ def _box(stage: Stage, index: int, home: str, layout: _Layout, target: Target) -
     return element("a", group, href=address) if address else group
 
 
-def _lines(stage: Stage, home: str) -> tuple[str, str]:
+def _lines(stage: Stage, flow: Flow) -> tuple[str, str]:
     """What a box says: an expression or the lines, and what became of it."""
     if stage.state == "absent":
         return "none", ""
-    where = _lines_of(stage.places, home)
+    where = _lines_of(stage.places, flow)
     if stage.labels:
         more = f" +{len(stage.labels) - 2}" if len(stage.labels) > 2 else ""
         label = f"{', '.join(stage.labels[:2])}{more}"
@@ -123,17 +123,21 @@ def _lines(stage: Stage, home: str) -> tuple[str, str]:
     return where, WORDS[stage.state]
 
 
-def _lines_of(places: Sequence[Place], home: str) -> str:
+def _lines_of(places: Sequence[Place], flow: Flow) -> str:
     """The lines, by the name of the first one's file where that is not the loop's."""
     if not places:
         return ""
-    path, line = places[0]
-    if path != home:
+    named = [flow.names.within(path, line) for path, line in places]
+    if places[0][0] != flow.path:
         more = f" +{len(places) - 1}" if len(places) > 1 else ""
-        return f"{PurePosixPath(path).name}:{line}{more}"
-    numbers = [str(line) if path == home else f"{PurePosixPath(path).name}:{line}" for path, line in places]
-    more = f" +{len(numbers) - 2}" if len(numbers) > 2 else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:2])}{more}"
+        return f"{PurePosixPath(places[0][0]).name}:{named[0]}{more}"
+    shown = [
+        name if path == flow.path else f"{PurePosixPath(path).name}:{name}"
+        for name, (path, _) in zip(named[:2], places, strict=False)
+    ]
+    more = f" +{len(places) - 2}" if len(places) > 2 else ""
+    unit = "" if flow.path in flow.names.notebooks else "lines " if len(places) > 1 else "line "
+    return f"{unit}{', '.join(shown)}{more}"
 
 
 def _words(content: str, x: int, y: int, kind: str) -> str:
@@ -158,7 +162,7 @@ def _arrow(index: int, layout: _Layout) -> str:
 def _way_back(flow: Flow, layout: _Layout) -> str:
     """From the step to the next batch's backward."""
     (x1, y1), (x2, y2) = layout.corner(flow.last), layout.corner(flow.first)
-    where = _lines_of(flow.cleared, flow.path)
+    where = _lines_of(flow.cleared, flow)
     said = f"next batch · zero_grad {where}" if where else "next batch"
     if layout.across:
         a, b, low = x1 + layout.width // 2, x2 + layout.width // 2, layout.margin + layout.height + 24

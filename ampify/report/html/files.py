@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
@@ -11,6 +11,7 @@ from ampify.report.html.colouring import Span, coloured, python_spans
 from ampify.report.html.comparison import Block, Line
 from ampify.report.html.element import element, text
 from ampify.report.html.notes import badge, note_card
+from ampify.report.html.sections import Section
 from ampify.report.html.views import FileView, Note, Views
 from ampify.report.markdown import changed_lines
 from ampify.report.wording import counted
@@ -28,17 +29,17 @@ _STATES: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Colours:
-    """The kinds of words in both versions of a file, by line."""
+    """The kinds of words in both versions of a section, by line."""
 
     old: Mapping[int, tuple[Span, ...]]
     new: Mapping[int, tuple[Span, ...]]
 
     @classmethod
-    def of(cls, view: FileView) -> _Colours:
-        """Those of a file; none if it is no Python."""
-        if not view.outcome.path.endswith((".py", ".pyw", ">")):
+    def of(cls, section: Section, path: str) -> _Colours:
+        """Those of a section of the file at `path`; none if it is no Python."""
+        if not path.endswith((".py", ".pyw", ".ipynb", ">")):
             return cls({}, {})
-        return cls(python_spans(view.before), python_spans(view.after or ()))
+        return cls(python_spans(section.before), python_spans(section.after or ()))
 
 
 def files_section(views: Views) -> str:
@@ -58,16 +59,18 @@ def _file(view: FileView, views: Views, *, opened: bool) -> str:
     loose = [note_card(note, views) for note in view.notes.get(0, ())]
     # What a whole file is said to be, such as one that cannot be read, has no line to stand beside.
     reason = [element("p", text(outcome.reason), class_="reason")] if outcome.status in ("failed", "skipped") else []
-    body = element("div", *_segments(view, views), class_=f"diff{'' if view.after is not None else ' single'}")
+    shown = (_section(section, view, views) for section in view.sections)
+    body = element("div", *shown, class_=f"diff{'' if outcome.after is not None else ' single'}")
     return element(
         "details", summary, *reason, *loose, body, class_="file", id=f"f{view.number}", open=opened, data_group=True
     )
 
 
 def _counts(view: FileView) -> str:
-    if view.after is None:
+    if view.outcome.after is None:
         return ""
-    added, removed = changed_lines(view.before, view.after)
+    counts = [changed_lines(section.before, section.after or ()) for section in view.sections]
+    added, removed = (sum(side) for side in zip(*counts, strict=True))
     spoken = f"{counted(added, 'line')} added, {counted(removed, 'line')} removed"
     shown = element("span", f"+{added}", class_="added") + element("span", f"−{removed}", class_="removed")  # noqa: RUF001
     return element(
@@ -78,41 +81,42 @@ def _counts(view: FileView) -> str:
     )
 
 
-def _segments(view: FileView, views: Views) -> Iterable[str]:
+def _section(section: Section, view: FileView, views: Views) -> str:
     """The blocks, in runs that start where something is said, so that notes have the height of all that follows."""
-    colours = _Colours.of(view)
+    colours = _Colours.of(section, view.outcome.path)
     segments: list[list[Block]] = [[]]
-    for block in view.blocks:
-        if _told(block, view):
+    for block in section.blocks:
+        if _told(block, section, view):
             segments.append([])
         segments[-1].append(block)
-    return (_segment(segment, view, views, colours) for segment in segments if segment)
+    title = element("h4", section.title, class_="cell") if section.title else ""
+    return title + "".join(_segment(segment, section, view, views, colours) for segment in segments if segment)
 
 
-def _segment(blocks: Sequence[Block], view: FileView, views: Views, colours: _Colours) -> str:
-    first, *others = (_block(block, view, colours) for block in blocks)
-    notes = [note_card(note, views) for note in _told(blocks[0], view)]
+def _segment(blocks: Sequence[Block], section: Section, view: FileView, views: Views, colours: _Colours) -> str:
+    first, *others = (_block(block, section, view.number, colours) for block in blocks)
+    notes = [note_card(note, views) for note in _told(blocks[0], section, view)]
     said = element("div", *notes, class_="notes") if notes else ""
     # In the order in which it is read: the lines, what is said of them, what follows.
     return element("div", element("div", first), said, element("div", *others) if others else "", class_="segment")
 
 
-def _told(block: Block, view: FileView) -> list[Note]:
-    return [note for line in block.old for note in view.notes.get(line.number, ())]
+def _told(block: Block, section: Section, view: FileView) -> list[Note]:
+    return [note for line in block.old for note in view.notes.get(section.above + line.number, ())]
 
 
-def _block(block: Block, view: FileView, colours: _Colours) -> str:
+def _block(block: Block, section: Section, file: int, colours: _Colours) -> str:
     if block.kind == "gap":
         return element("p", f"{counted(block.hidden, 'line')} not shown", class_="gap")
     kinds = ("del", "ins") if block.kind == "change" else ("same", "same")
-    old = [_line(line, colours.old, kinds[0], f"f{view.number}-{line.number}") for line in block.old]
+    old = [_line(line, colours.old, kinds[0], f"f{file}-{section.above + line.number}") for line in block.old]
     new = [_line(line, colours.new, kinds[1]) for line in block.new]
     if block.kind == "change":
         old, new = _padded(old, new)
     # Lines that are the same are there once more for the eye alone.
     again = "true" if block.kind == "same" else None
     sides = element("div", *old, class_="old")
-    if view.after is not None:
+    if section.after is not None:
         sides += element("div", *new, class_="new", aria_hidden=again)
     return element("div", sides, class_=f"block {block.kind}")
 

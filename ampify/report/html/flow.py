@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from ampify.model.plan import LoopSummary
 from ampify.model.site import LedgerEntry, SiteKind
+from ampify.report.places import Places
 
 StageState: TypeAlias = Literal["rewritten", "right", "refused", "not_training", "named", "absent"]
 Place: TypeAlias = tuple[str, int]
@@ -29,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The stages of a loop in the file `path`.
+    """The stages of a loop in the file `path`; `names` names the lines.
 
     A batch goes from `first` to `last` (indices) and back again, by way of `cleared`.
     """
@@ -39,13 +40,15 @@ class Flow:
     first: int
     last: int
     cleared: tuple[Place, ...]
+    names: Places = field(default_factory=Places)
 
 
-def flow_of(loop: LoopSummary, entries: Sequence[LedgerEntry]) -> Flow:
+def flow_of(loop: LoopSummary, entries: Sequence[LedgerEntry], names: Places | None = None) -> Flow:
     """How a loop runs, from its ledger."""
     stages = tuple(_stages(loop, entries))
     titles = [stage.title for stage in stages]
-    return Flow(loop.path, stages, titles.index("backward"), titles.index("step"), _places(entries, "zero_grad"))
+    first, last = titles.index("backward"), titles.index("step")
+    return Flow(loop.path, stages, first, last, _places(entries, "zero_grad"), names or Places())
 
 
 def _stages(loop: LoopSummary, entries: Sequence[LedgerEntry]) -> Iterator[Stage]:

@@ -50,13 +50,17 @@ def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], views: Views, excer
     models = in_words(f"`{name}`" for name in loop.models) or "its model"
     optimizers = in_words(f"`{name}`" for name in loop.optimizers) or "its optimizer"
     where = place_link(loop.path, loop.line, views)
-    flow = element("figure", drawings(flow_of(loop, entries), views.target), class_="drawing") if entries else ""
+    flow = (
+        element("figure", drawings(flow_of(loop, entries, views.places), views.target), class_="drawing")
+        if entries
+        else ""
+    )
     return element(
         "article",
         element("header", element("h3", where), badge(state, words), class_="title"),
         element("p", "Trains ", sentence(models), " with ", sentence(optimizers), ".", class_="trains"),
         flow,
-        _table(entries, loop.path, views, excerpts, f"Sites of the loop at {loop.path}:{loop.line}"),
+        _table(entries, loop.path, views, excerpts, f"Sites of the loop at {views.places.named(loop.path, loop.line)}"),
         class_=f"loop {state}",
         data_group=True,
         data_state=state,
@@ -87,7 +91,7 @@ def _table(entries: Sequence[LedgerEntry], path: str, views: Views, excerpts: Ex
 
 def _row(entry: LedgerEntry, path: str, views: Views, excerpts: Excerpts) -> str:
     anchor = entry.site.anchor
-    label = str(anchor.line) if anchor.path == path else ""
+    label = views.places.within(anchor.path, anchor.line) if anchor.path == path else ""
     code = shortened(excerpts.code(anchor), 120)
     cells = (
         element("td", place_link(anchor.path, anchor.line, views, label), class_="at"),

@@ -49,7 +49,9 @@ def note_card(note: Note, views: Views, *, listed: bool = False) -> str:
         class_=f"note {_PICTURES[note.standing]}",
         role=None if listed else "note",
         id=None if listed else f"n{note.number}",
-        aria_label=None if listed else f"{finding.code} at line {finding.anchor.line}",
+        aria_label=None
+        if listed
+        else f"{finding.code} at {views.places.worded(finding.anchor.path, finding.anchor.line)}",
         data_state=STATES[note.standing],
         data_code=finding.code,
     )
@@ -57,7 +59,7 @@ def note_card(note: Note, views: Views, *, listed: bool = False) -> str:
 
 def place_link(path: str, line: int, views: Views, label: str = "") -> str:
     """A place as a link to the line, or as text where it cannot be shown."""
-    shown = element("code", text(label or f"{path}:{line}"))
+    shown = element("code", text(label or views.places.named(path, line)))
     target = views.target((path, line))
     return element("a", shown, href=target) if target else shown
 

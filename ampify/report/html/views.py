@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ampify.model.finding import Finding
 from ampify.model.plan import Outcome, Report
-from ampify.report.excerpt import lines_of
-from ampify.report.html.comparison import Block, compare
 from ampify.report.html.flow import Place
+from ampify.report.html.sections import Section, sections_of
 from ampify.report.links import Links
+from ampify.report.places import Places, places_of
 from ampify.report.standing import Standing, ranked, told_once
 
 
@@ -29,18 +29,18 @@ class FileView:
 
     number: int
     outcome: Outcome
-    blocks: tuple[Block, ...]
-    before: tuple[str, ...]
-    after: tuple[str, ...] | None
+    sections: tuple[Section, ...]
     notes: Mapping[int, tuple[Note, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """All files that are shown, by path, all notes, the worst first, and where else a line can be seen."""
+    """All files that are shown, by path, all notes, the worst first, how places are named, and where else a line can
+    be seen."""
 
     files: Mapping[str, FileView]
     notes: tuple[Note, ...]
+    places: Places
     links: Links
     _lines: frozenset[Place] = field(repr=False)
 
@@ -64,7 +64,8 @@ def make_views(report: Report, links: Links) -> Views:
         if outcome.new_bytes is None and (outcome.path in spoken or outcome.status == "changed"):
             said = own.get(outcome.path, [])
             files[outcome.path] = _view(len(files), outcome, spoken.get(outcome.path, set()), said)
-    return Views(files, notes, links, frozenset(place for view in files.values() for place in _shown(view)))
+    shown = frozenset((path, line) for path, view in files.items() for line in _shown(view.sections))
+    return Views(files, notes, places_of(report.outcomes), links, shown)
 
 
 def _notes(report: Report) -> list[Note]:
@@ -86,15 +87,15 @@ def _spoken_of(report: Report) -> dict[str, set[int]]:
 
 
 def _view(number: int, outcome: Outcome, spoken: set[int], notes: list[Note]) -> FileView:
-    before = lines_of(outcome.before.text) if outcome.before else ()
-    after = None if outcome.after is None else lines_of(outcome.after)
+    sections = sections_of(outcome, spoken)
+    shown = _shown(sections)
     by_line: dict[int, list[Note]] = {}
     for note in notes:
         line = note.finding.anchor.line
-        by_line.setdefault(line if line <= len(before) else 0, []).append(note)
-    blocks = compare(before, after, {line for line in spoken if line <= len(before)})
-    return FileView(number, outcome, blocks, before, after, {line: tuple(own) for line, own in by_line.items()})
+        by_line.setdefault(line if line in shown else 0, []).append(note)
+    return FileView(number, outcome, sections, {line: tuple(own) for line, own in by_line.items()})
 
 
-def _shown(view: FileView) -> list[Place]:
-    return [(view.outcome.path, line.number) for block in view.blocks for line in block.old]
+def _shown(sections: Iterable[Section]) -> frozenset[int]:
+    """The lines of the file that are on the page."""
+    return frozenset(s.above + line.number for s in sections for block in s.blocks for line in block.old)
