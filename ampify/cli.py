@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 import ampify
 from ampify import bulk_command, pipeline, verify_command
-from ampify.config import OPTIONS, Options, read_options
+from ampify.config import OPTIONS, SITES, Options, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.nameless import CommandsFirst, NamelessCommand
 from ampify.report.colour import wants_colour
@@ -33,7 +33,7 @@ from ampify.rules import Rule, all_rules, find_rule, rule_codes
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
-OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify")
+OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify", "explain-sites")
 LISTS = ("select", "ignore")
 
 
@@ -144,6 +144,7 @@ def main() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Show the diff, what failed and what is refused, and nothing else.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every loop with all its sites, and where ampify failed.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule had something to say.")
+@click.option("--explain-sites", is_flag=True, help="Print every site, what became of it, and the evidence; no diff.")
 @click.pass_context
 @guarded
 def migrate(
@@ -154,6 +155,7 @@ def migrate(
     verbose: bool,
     quiet: bool,
     statistics: bool,
+    explain_sites: bool,
     verify: str | None,
     config: Path | None,
     **_: Any,
@@ -165,9 +167,12 @@ def migrate(
         raise Problem("--check writes nothing; give --write or --check, not both")
     if quiet and verbose:
         raise Problem("--quiet and --verbose ask for opposite things; give one of them")
+    if explain_sites and (write or check or ctx.get_parameter_source("format") is ParameterSource.COMMANDLINE):
+        raise Problem("--explain-sites prints the ledger alone; leave out --write, --check and --format")
     if verify is not None and (not write or DASH in paths):
         raise Problem("--verify decides whether --write writes; to verify alone, run `ampify verify SCRIPT -- ARGS`")
     options = read_options(_given(ctx), [p for p in paths if p != DASH], config, rule_codes())
+    options = options.explaining() if explain_sites else options
     _require_places(options.reports)
     if verify is not None and not verify_command.allows(verify, options.settings, paths):
         raise LeftUnwritten("the migrated version does not hold up, so that nothing was written")
@@ -281,7 +286,7 @@ def _migrate_paths(paths: tuple[Path, ...], options: Options, style: Style, *, w
             _warn_of_uncommitted(report, options)
         report = pipeline.write(report, options.settings)
     if options.format != "text":
-        _write_bytes(rendered(report, options.format, _links(options.format)))
+        _write_report(report, options.format)
         return report
     if not write and not style.check:
         for outcome in report.outcomes:
@@ -307,7 +312,7 @@ def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, w
     report = pipeline.run_text(raw, options.settings)
     (outcome,) = report.outcomes
     if options.format != "text":
-        _write_bytes(rendered(report, options.format, _links(options.format)))
+        _write_report(report, options.format)
         return report
     if write:
         _write_bytes(raw if outcome.before is None or outcome.after is None else outcome.before.encode(outcome.after))
@@ -331,6 +336,16 @@ def _put_reports(report: Report, paths: Sequence[Path]) -> None:
 
         for path in paths:
             put_report(path, rendered(report, format_of(path), _links(format_of(path))))
+
+
+def _write_report(report: Report, form: str) -> None:
+    if form == SITES:
+        from ampify.report.sites import sites_report  # as the other forms are: imported when asked for
+
+        coloured = _coloured(sys.stdout)
+        click.echo(sites_report(report, colour=coloured).encode("utf-8", "backslashreplace"), nl=False, color=coloured)
+    else:
+        _write_bytes(rendered(report, form, _links(form)))
 
 
 def _links(form: str) -> Links:

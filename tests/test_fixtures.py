@@ -241,7 +241,11 @@ def check_jobs_do_not_matter(case: Case, migration: Migration, workplace: Path) 
 
 
 def check_report_is_approved(case: Case, migration: Migration) -> None:
-    text = json.dumps(migration.written.report, indent=2, ensure_ascii=False) + "\n"
+    # Evidence has tests of its own; here it would make every case change with a word of it.
+    sites = [
+        {key: value for key, value in site.items() if key != "evidence"} for site in migration.written.report["sites"]
+    ]
+    text = json.dumps({**migration.written.report, "sites": sites}, indent=2, ensure_ascii=False) + "\n"
     if UPDATE:
         case.report.write_text(text, encoding="utf-8", newline="\n")
     assert text == case.report.read_text(encoding="utf-8")

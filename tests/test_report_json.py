@@ -13,6 +13,7 @@ import pytest
 import ampify
 from ampify.model.anchor import Anchor, line_anchor
 from ampify.model.edit import Applicability, Delete, Fix
+from ampify.model.evidence import Chain, Hop
 from ampify.model.finding import Finding, Related
 from ampify.model.plan import FileStatus, LoopSummary, Outcome, Report
 from ampify.model.site import LedgerEntry, Site, SiteKind, SiteState
@@ -23,6 +24,10 @@ PAGE = (Path(__file__).parents[1] / "docs" / "json.md").read_text(encoding="utf-
 
 BACKWARD = Anchor("train.py", 31, 8, 31, 23, "Call")
 CREATION = Anchor("train.py", 12, 4, 12, 49, "Assign")
+CHAINS = (
+    Chain("loss", (Hop("train.py", 30, "model(...)"), Hop("net.py", 5, "Net()"))),
+    Chain("optimizer", (Hop("train.py", 14, "nothing in the files given sets self.optimizer", lost=True),)),
+)
 REPORT = Report(
     outcomes=(Outcome("train.py", "changed"), Outcome("größe.py", "failed", reason="AMP003: does not parse")),
     findings=(
@@ -52,7 +57,7 @@ REPORT = Report(
         LoopSummary("x", "other.py", 1, (), (), (), None, "refused"),
     ),
     ledger=(
-        LedgerEntry(Site("backward", BACKWARD, "train.py:27:4"), "rewritten", "AMP201"),
+        LedgerEntry(Site("backward", BACKWARD, "train.py:27:4", evidence=CHAINS), "rewritten", "AMP201"),
         LedgerEntry(Site("save", CREATION, None, training=False), "not_training", ""),
     ),
     wrote=True,
@@ -142,6 +147,18 @@ def test_everything_is_in_it_as_people_count() -> None:
                 "state": "rewritten",
                 "code": "AMP201",
                 "loop": "train.py:27:4",
+                "evidence": [
+                    {"chain": 1, "object": "loss", "path": "train.py", "line": 30, "how": "model(...)", "lost": False},
+                    {"chain": 1, "object": "loss", "path": "net.py", "line": 5, "how": "Net()", "lost": False},
+                    {
+                        "chain": 2,
+                        "object": "optimizer",
+                        "path": "train.py",
+                        "line": 14,
+                        "how": "nothing in the files given sets self.optimizer",
+                        "lost": True,
+                    },
+                ],
             },
             {
                 "kind": "save",
@@ -151,6 +168,7 @@ def test_everything_is_in_it_as_people_count() -> None:
                 "state": "not_training",
                 "code": "",
                 "loop": None,
+                "evidence": [],
             },
         ],
         "summary": {

@@ -88,7 +88,7 @@ OPTIONS: Mapping[str, Option] = {
     "allow-dirty": _FLAG,
 }
 # Flags that say what this one run is to do; a file that preset them would surprise.
-RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics", "verify")
+RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics", "verify", "explain-sites")
 
 
 def read_value(key: str, given: object, where: str) -> Value:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from keyword import iskeyword
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from ampify.config.options import PER_FILE, InvalidOption, PerFile, Value, read_value, report_path
 from ampify.config.table import folders_upward, load_table
 from ampify.model.settings import Settings, Target
+
+# The form of a report that `--explain-sites` prints.
+SITES: Final = "sites"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,10 @@ class Options:
     reports: tuple[Path, ...] = ()
     exit_zero: bool = False
     allow_dirty: bool = False
+
+    def explaining(self) -> Options:
+        """The same options, with the ledger and its evidence as what is printed."""
+        return replace(self, settings=replace(self.settings, evidence=True), format=SITES)
 
 
 def read_options(
@@ -44,6 +51,8 @@ def read_options(
     vendor = cast("str | None", values.get("vendor"))
     root = Path.cwd()
     folder = None if vendor is None else _inside(root, vendor)
+    form = str(values.get("format", "text"))
+    reports = tuple(report_path(name) for name in _texts(values, "report"))
     settings = Settings(
         target=cast("Target", values.get("target", "runtime")),
         opt_level=str(values.get("opt-level", "O1")),
@@ -58,11 +67,12 @@ def read_options(
         per_file_ignores=per_file,
         jobs=int(cast("int", values.get("jobs", os.cpu_count() or 1))),
         cache=not values.get("no-cache", False),
+        evidence=form == "json" or any(path.suffix == ".json" for path in reports),
     )
     return Options(
         settings,
-        format=str(values.get("format", "text")),
-        reports=tuple(report_path(name) for name in _texts(values, "report")),
+        format=form,
+        reports=reports,
         exit_zero=bool(values.get("exit-zero", False)),
         allow_dirty=bool(values.get("allow-dirty", False)),
     )

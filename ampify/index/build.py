@@ -60,7 +60,7 @@ def build_project(
             unreadable.append(found)
             continue
         loops += found.loops
-        sites += found.sites()
+        sites += found.explained_sites() if settings.evidence else found.sites()
         obstacles += found.obstacles
     module = settings.runtime_module
     sure = {path: name for path, facts in files.items() if (name := sure_name(facts, module)) is not None}

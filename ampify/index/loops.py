@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from ampify.index.assembly import Assembly
 from ampify.index.bystanders import bystanders
-from ampify.index.events import Event
+from ampify.index.events import Event, at_places
+from ampify.index.evidence import Evidence, unmet
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
 from ampify.index.syntax import expressions, in_order, statements
@@ -33,6 +35,7 @@ SITES: dict[str, SiteKind] = {
     "load": "load",
     "wrap": "wrap",
 }
+UNMET = "no run of the files given gets here"
 
 
 class Loops:
@@ -184,6 +187,13 @@ class Loops:
         fed = {s.anchor for e in self.trace.events if e.kind == "backward" for s in e.feeds.values()}
         steps = {e.anchor: e for e in self.trace.events if e.kind == "step"}
         return tuple(event for anchor, event in steps.items() if anchor not in fed)
+
+    def explained_sites(self) -> tuple[Site, ...]:
+        """The ledger's sites, each with its evidence."""
+        evidence = Evidence(self.trace.classify, at_places(self.trace.events))
+        kinds = {kind: tuple(k for k, named in SITES.items() if named == kind) for kind in SITES.values()}
+        sites = ((site, evidence.chains(site.anchor, kinds[site.kind])) for site in self.sites())
+        return tuple(replace(site, evidence=chains or unmet(site.anchor, UNMET)) for site, chains in sites)
 
     def sites(self) -> tuple[Site, ...]:
         """The ledger's sites, each place once, in the order of the text."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ampify import catalog
+from ampify.index.evidence import unmet
 from ampify.index.programs import Program
 from ampify.index.syntax import last_name, nodes
 from ampify.model import facts as f
@@ -12,6 +14,7 @@ from ampify.model.project import Obstacle, TrainingLoop
 from ampify.model.site import Site, SiteKind
 
 _METHODS: dict[str, SiteKind] = {"backward": "backward", "zero_grad": "zero_grad", "step": "step"}
+TOO_LARGE = "the program is too large to follow"
 
 
 class Unfollowed:
@@ -26,6 +29,10 @@ class Unfollowed:
     def sites(self) -> tuple[Site, ...]:
         """Calls that look like a backward, a step, a `zero_grad` or a clip."""
         return tuple(site for sites in self._sites.values() for site in sites)
+
+    def explained_sites(self) -> tuple[Site, ...]:
+        """The sites, with no more evidence than that nothing could be followed."""
+        return tuple(replace(site, evidence=unmet(site.anchor, TOO_LARGE)) for site in self.sites())
 
     @staticmethod
     def obstacle(sites: tuple[Site, ...]) -> Obstacle:

@@ -23,6 +23,7 @@ class Settings:
     `import_root` is the folder, likewise, that the migrated scripts import from. `opt_level` is written into the
     generated `amp.initialize` call. `per_file_ignores` are pairs of a pattern for absolute paths (one that begins with
     `!` is for all others) and of the codes, or their beginnings, that are not heeded there.
+    `evidence` asks for the chain of evidence of every site.
     """
 
     root: str = "."
@@ -39,6 +40,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     jobs: int = 1
     cache: bool = True
+    evidence: bool = False
 
     @property
     def runtime_module(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -94,7 +94,7 @@ def _unstable(
         return {}
     again = [renewed(source, texts.get(path, source.text)) for path, source in sources.items()]
     same = {path: facts for path, facts in first.files.items() if path not in texts}
-    project = build_project(again, settings, same, first.crowded)
+    project = build_project(again, replace(settings, evidence=False), same, first.crowded)
     second = make_plan(project, run_rules(project, settings), settings)
     groups = _group_counts(second, {group for group, _ in second.groups})
     changing = {path: _UNSTABLE for path, _ in second.edits if groups[path] > left[path]}

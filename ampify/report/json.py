@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import ampify
 from ampify.model.anchor import Anchor
+from ampify.model.evidence import Hop
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Outcome, Report
 from ampify.model.site import LedgerEntry
@@ -102,7 +103,17 @@ def _site(entry: LedgerEntry, places: Places) -> Json:
         "state": entry.state,
         "code": entry.code,
         "loop": entry.site.loop,
+        "evidence": [
+            _hop(hop, chain.object, number, places)
+            for number, chain in enumerate(entry.site.evidence, 1)
+            for hop in chain.hops
+        ],
     }
+
+
+def _hop(hop: Hop, name: str, chain: int, places: Places) -> Json:
+    place = _place((hop.path, hop.line), places)
+    return {"chain": chain, "object": name, **place, "how": hop.how, "lost": hop.lost}
 
 
 def summary(report: Report) -> Json:
