@@ -206,3 +206,32 @@ def test_a_backward_whose_scale_was_forgotten_gets_the_scaler(tmp_path: Path) ->
         assert outcome.after is not None
         texts.append(outcome.after)
     assert texts[0] == texts[1]
+
+
+def test_a_name_that_other_files_import_goes_on_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(
+        "import torch\n\ntry:\n    from apex.normalization import FusedLayerNorm as Norm\nexcept ImportError:\n"
+        "    from torch.nn import LayerNorm as Norm\n\n\ndef norm(size):\n    return Norm(size, eps=1e-12)\n"
+    )
+    (tmp_path / "net.py").write_text("from layers import Norm\n\nlayer = Norm(4)\n")
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    (outcome,) = (outcome for outcome in report.outcomes if outcome.after is not None)
+    assert outcome.path == "layers.py"
+    assert outcome.after is not None
+    assert outcome.after.startswith("import torch\n\nfrom torch.nn import LayerNorm as Norm\n\n\ndef norm(size):\n")
+    assert not any(finding.refuses for finding in report.findings)
+
+
+def test_a_block_without_casts_is_one_without_autocast(tmp_path: Path) -> None:
+    text = PLAIN.replace(
+        "    loss = torch.nn.functional.mse_loss(model(torch.randn(16, 8)), torch.randn(16, 4))\n",
+        "    out = model(torch.randn(16, 8))\n    with amp.disable_casts():\n"
+        "        loss = torch.nn.functional.mse_loss(out.float(), torch.randn(16, 4))\n",
+    )
+    assert text != PLAIN
+    (tmp_path / "train.py").write_text(text)
+    (outcome,) = run([tmp_path], Settings(root=str(tmp_path), target="native")).outcomes
+    assert outcome.after is not None
+    inside = '        with torch.autocast(device_type="cuda", enabled=False):\n            loss = torch.nn.functional.mse_loss('
+    assert inside in outcome.after
+    assert "apex" not in outcome.after

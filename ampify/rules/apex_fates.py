@@ -67,11 +67,12 @@ def _of_name(
     """What a name's import is to bind, and what its mentions become; or why it stays."""
     mentions = [m for m in file.mentions if _means(m, name, file)]
     found = successor(name.dotted)
-    if name.bound in file.shared or (file.shared and name.bound == "*"):
+    shared = name.bound in file.shared or (file.shared and name.bound == "*")
+    if shared and (found is None or _differs(found)):
         return Left(name, name.dotted, imported, "other files import it from here", _nearest(name.dotted))
-    if not mentions:
+    if not mentions and not shared:
         return None, []
-    keeps = found is not None and _last(found.dotted) == _last(name.dotted)
+    keeps = shared or (found is not None and _last(found.dotted) == _last(name.dotted))
     asked = name.dotted == "apex.amp" and any(m.role == "test" for m in mentions)
     taken: list[Taken] = []
     for mention in mentions:
@@ -113,7 +114,8 @@ def _moved(facts: FileFacts, file: ApexFile, mention: ApexMention, bound: str | 
             else Taken(mention, found.dotted, edits)
         )
     if mention.role not in ("kind", "test") and _differs(found):
-        return Unlike(f"it is handed on, and {found.dotted} has other defaults")
+        less = "has other defaults" if found.spelled else "does not take all that it does"
+        return Unlike(f"it is handed on, and {found.dotted} {less}")
     same = facts.text((*mention.anchor.start, *mention.anchor.end)) == function
     return Taken(mention, found.dotted, () if same else (Replace(mention.anchor, function),))
 

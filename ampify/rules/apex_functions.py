@@ -1,4 +1,4 @@
-"""What takes the place of apex's functions that cast the arguments of others: `half_function` and its kin."""
+"""What takes the place of apex's functions that say what is cast: `half_function` and its kin, `disable_casts`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ def function_edits(project: Project, mention: ApexMention) -> tuple[Edit, ...] |
         if mention.call is not None and mention.arguments is not None and len(mention.arguments) == 1:
             added = (AddElement(mention.call, device), AddElement(mention.call, f"cast_inputs={cast}"))
             return (Replace(mention.anchor, "torch.amp.custom_fwd"), *added)
+    if mention.dotted == "apex.amp.disable_casts" and torch and mention.call is not None and not mention.arguments:
+        return (Replace(mention.call, f"torch.autocast(device_type={quote}cuda{quote}, enabled=False)"),)
     known = _REGISTERED.get(mention.dotted)
     if known is not None and mention.arguments is not None and len(mention.arguments) == 2:
         module, name = (argument.text for argument in mention.arguments)
