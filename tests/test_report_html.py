@@ -6,10 +6,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,48 +29,11 @@ from ampify.report.html.flow import flow_of
 from ampify.report.html.overview import headline
 from ampify.report.links import Links
 from ampify.source import decode_source
+from tests.browsing import CONTRAST, Document, opened, shown
 from tests.reported import MIXED, report_of, report_of_case
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-VOID = {"meta", "input", "br", "hr", "img", "link"}
-
-
-class Document(HTMLParser):
-    """The tags of a page, each closed as HTML wants it."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        assert len(dict(attrs)) == len(attrs), (tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] not in ("style", "script"):
-            self.words.append(data)
-
-    def of(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
-
-    @property
-    def text(self) -> str:
-        return "".join(self.words)
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture
@@ -319,18 +280,6 @@ def test_parts_that_only_some_loops_have() -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page with loops of every state, two of which are long."""
     folder = tmp_path_factory.mktemp("page")
@@ -346,19 +295,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     page = folder / "report.html"
     page.write_text(html_report(whole, Links()), encoding="utf-8")
     return page.as_uri()
-
-
-def opened(browser: Browser, address: str, **options: Any) -> Page:
-    """The page in a window of its own, in which any complaint or request of the page fails the test."""
-    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if request.url != address else None)
-    page.goto(address)
-    assert said == []
-    return page
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -388,31 +324,6 @@ def test_landmarks_and_headings(browser: Browser, address: str) -> None:
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
     assert page.get_by_role("table", name="Sites of the loop at train.py:9").count() == 1
-
-
-CONTRAST = """() => {
-  const luminance = (c) => c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-  const read = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const poor = new Set();
-  for (const node of document.querySelectorAll('main *, .top *, footer *')) {
-    const own = [...node.childNodes].some(c => c.nodeType === 3 && c.textContent.trim());
-    if (!own || !node.checkVisibility() || node.closest('.spoken, .skip')) continue;
-    const style = getComputedStyle(node);
-    let behind = [0, 0, 0, 0];
-    for (let up = node; up && behind[3] === 0; up = up.parentElement) {
-      const [r, g, b, a = 1] = read(getComputedStyle(up).backgroundColor);
-      behind = [r, g, b, a];
-    }
-    const box = node.closest('svg') ? node.closest('g')?.querySelector('.box') : null;
-    if (box && getComputedStyle(box).fill !== 'none') behind = read(getComputedStyle(box).fill);
-    const colour = read(node.closest('svg') ? style.fill : style.color);
-    const [a, b] = [luminance(colour.slice(0, 3)), luminance(behind.slice(0, 3))].sort((x, y) => y - x);
-    const ratio = (a + .05) / (b + .05);
-    if (ratio < 4.5) poor.add(`${node.tagName}.${node.getAttribute('class')} ${ratio.toFixed(2)}`);
-  }
-  return [...poor];
-}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -447,14 +358,6 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
     names = [name for name, _ in seen]
     assert names.count("INPUT.state") == 5
     assert {"SELECT.code", "BUTTON", "A", "a", "DIV"} <= set(names)
-
-
-def shown(page: Page, what: str) -> list[str]:
-    """The codes of what of that kind can be seen."""
-    found: list[str] = page.evaluate(
-        f"[...document.querySelectorAll('{what}')].filter(e => e.checkVisibility()).map(e => e.dataset.code)"
-    )
-    return found
 
 
 def test_the_filter(browser: Browser, address: str) -> None:

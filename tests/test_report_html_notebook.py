@@ -13,8 +13,8 @@ from ampify.model.plan import Report
 from ampify.report.html import html_report
 from ampify.report.html.sections import sections_of
 from ampify.report.links import Links
+from tests.browsing import Document
 from tests.reported import report_of
-from tests.test_report_html import Document
 
 IMPORTS = "%matplotlib inline\nimport torch\nfrom torch import nn"
 MODEL = "model = nn.Linear(4, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"

@@ -1,96 +1,159 @@
-"""`index.html`: one table of all repositories, each with the way to its reports."""
+"""`index.html`: what became of all repositories, each with the way to its reports."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from typing import Final
+from collections import Counter
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final, Literal, TypeAlias
 
 from ampify.bulk.job import LOG, REPORTS
-from ampify.bulk.sources import Source
+from ampify.bulk.sources import Source, without_password
 from ampify.bulk.state import State
-from ampify.bulk.summary import Summary, line_of
+from ampify.bulk.summary import Summary
 from ampify.report.html.element import element, text
+from ampify.report.html.figures import bar, figures
+from ampify.report.html.filter import filter_form
+from ampify.report.html.frame import framed
+from ampify.report.html.notes import badge
+from ampify.report.wording import counted
 
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { font: 1rem/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; margin: 0.5rem 0 1.5rem; }
-th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.7rem 0.3rem 0; border-bottom: 1px solid #8886; }
-td { overflow-wrap: anywhere; }
-td.number, th.number { text-align: right; }
-tr.failed td:first-child { border-left: 4px solid #c33; padding-left: 0.5rem; }
-tr.migrated td:first-child { border-left: 4px solid #393; padding-left: 0.5rem; }
-"""
-_COLUMNS: Final = ("Repository", "What became of it", "Refused", "Reports", "Commit")
+Standing: TypeAlias = Literal["failed", "refused", "partly", "migrated", "other", "right", "nothing", "not_reached"]
+
+# The picture and the name of what became of a repository, the worst first.
+_STANDINGS: Final[Mapping[Standing, tuple[str, str]]] = {
+    "failed": ("refused", "Failed"),
+    "refused": ("refused", "Not migrated"),
+    "partly": ("review", "Partly migrated"),
+    "migrated": ("rewritten", "Migrated"),
+    "other": ("review", "Other changes"),
+    "right": ("right", "Right already"),
+    "nothing": ("not_training", "No loop of its own"),
+    "not_reached": ("not_training", "Not reached"),
+}
+_LOOPS: Final = {"rewritten": "migrated", "right": "right", "refused": "refused"}
+_COLUMNS: Final = ("Repository", "What became of it", "Training loops", "Refused places by rule", "Reports", "Commit")
+_SHOWN: Final[Mapping[str, str]] = {"out.html": "page", "pr.md": "pull request", "report.json": "data", LOG: "log"}
 
 
 def page(summary: Summary) -> str:
-    """The page, one document that asks no network and runs no script."""
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'"
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>ampify: many repositories ({len(summary.rows)})</title>"
-        f"<style>{_STYLE}</style>"
+    """The page, one document that asks no network."""
+    standings = Counter(_standing(state) for _, state in summary.rows)
+    states: dict[str, tuple[str, str]] = {name: shown for name, shown in _STANDINGS.items() if standings[name]}
+    codes = sorted({code for state in summary.states for code in state.refusals})
+    content = _overview(summary) + _refusals(summary) + filter_form(states, codes, "repositories") + _table(summary)
+    present = [("overview", "Overview"), ("refusals", "Refusals"), ("repositories", "Repositories")]
+    sections = [(name, title) for name, title in present if f'id="{name}"' in content]
+    title = f"ampify: many repositories ({len(summary.rows)})"
+    return framed(title, sections, content, (files(__package__ or "") / "page.css").read_text(encoding="utf-8"))
+
+
+def _standing(state: State | None) -> Standing:
+    if state is None:
+        return "not_reached"
+    if state.status == "failed":
+        return "failed"
+    loops = _loops_of(state)
+    if state.status == "migrated":
+        return "other" if not loops.get("migrated") else "partly" if loops.get("refused") else "migrated"
+    return "refused" if loops.get("refused") else "right" if loops.get("right") else "nothing"
+
+
+def _loops_of(state: State) -> Mapping[str, int]:
+    loops: Mapping[str, int] = state.counts.get("loops", {})
+    return loops
+
+
+def _overview(summary: Summary) -> str:
+    loops, sites = summary.total("loops"), summary.total("sites")
+    total = sum(loops.values())
+    numbers = (
+        ("repositories", len(summary.rows), "#repositories"),
+        ("training loops", total, "#repositories"),
+        ("sites accounted for", sum(sites.values()), "#repositories"),
+        ("refused places", sum(state.refused for state in summary.states), "#refusals"),
     )
-    body = element("main", element("h1", "Many repositories"), _totals(summary), _refusals(summary), _table(summary))
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-
-
-def _totals(summary: Summary) -> str:
-    rows = {"Repositories": summary.statuses, "Loops": summary.total("loops"), "Places": summary.total("sites")}
-    lines = [
-        element(
-            "li", element("strong", name), ": ", ", ".join(f"{n:,} {key.replace('_', ' ')}" for key, n in row.items())
-        )
-        for name, row in rows.items()
-        if row
-    ]
-    return element("ul", *lines)
+    names = {"migrated": "changed", "not_reached": "not reached"}
+    told = ", ".join(f"{number:,} {names.get(name, name)}" for name, number in summary.statuses.items() if number)
+    return element(
+        "section",
+        element("h1", f"{loops.get('migrated', 0):,} of {counted(total, 'training loop')} migrated"),
+        element("p", f"Of the repositories, {told}." if told else "No repository was listed.", class_="lead"),
+        figures(numbers),
+        bar(
+            {state: (loops.get(name, 0), f"loops {name}") for state, name in _LOOPS.items()}, "Training loops by state"
+        ),
+        id="overview",
+        aria_label="Overview",
+    )
 
 
 def _refusals(summary: Summary) -> str:
     if not summary.refusals:
         return ""
     rows = [
-        element("tr", element("td", f"{r.code} {r.name}"), _number(r.places), _number(r.repositories))
+        element(
+            "tr",
+            element("td", element("b", text(r.code)), " ", element("span", text(r.name), class_="rule")),
+            element("td", f"{r.places:,}", class_="amount"),
+            element("td", f"{r.repositories:,}", class_="amount"),
+        )
         for r in summary.refusals
     ]
-    head = element("tr", *_heads(("Rule",)), *_heads(("Places", "Repositories"), class_="number"))
-    return element("h2", "The commonest refusals") + _scrolling(element("table", head, *rows), "Refusals")
-
-
-def _table(summary: Summary) -> str:
-    rows = [_row(source, state) for source, state in summary.rows]
-    head = element("tr", *_heads(_COLUMNS))
-    return element("h2", "Repositories") + _scrolling(element("table", head, *rows), "Repositories")
-
-
-def _row(source: Source, state: State | None) -> str:
-    if state is None:
-        return element("tr", element("td", text(source.shown)), element("td", "not reached"), *[element("td")] * 3)
-    names = REPORTS if state.status != "failed" else (LOG,) if state.internal else ()
-    links = " ".join(element("a", text(name), href=f"{source.name}/{name}") for name in names)
+    heads = [element("th", "Rule", scope="col")]
+    heads += [element("th", name, scope="col", class_="amount") for name in ("Places", "Repositories")]
+    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
+    head = element("h2", "The commonest refusals")
     return element(
-        "tr",
-        element("td", text(source.shown)),
-        element("td", text(line_of(state))),
-        element("td", text(", ".join(f"{code} {count}" for code, (_, count) in state.refusals.items()))),
-        element("td", links),
-        element("td", element("code", state.commit[:12])),
-        class_=state.status,
+        "section", head, _scrolling(table, "Refusals"), id="refusals", class_="refusals", aria_label="Refusals"
     )
 
 
-def _heads(names: tuple[str, ...], class_: str | None = None) -> list[str]:
-    return [element("th", name, scope="col", class_=class_) for name in names]
+def _table(summary: Summary) -> str:
+    heads = (element("th", name, scope="col") for name in _COLUMNS)
+    rows = (_row(source, state) for source, state in summary.rows)
+    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="repositories")
+    head = element("h2", "Repositories ", element("span", str(len(summary.rows)), class_="count"))
+    return element("section", head, table, id="repositories", aria_label="Repositories")
 
 
-def _number(value: int) -> str:
-    return element("td", f"{value:,}", class_="number")
+def _row(source: Source, state: State | None) -> str:
+    standing = _standing(state)
+    loops = ", ".join(f"{n:,} {name}" for name, n in _loops_of(state).items() if n) if state else ""
+    refusals = state.refusals if state else {}
+    codes = (
+        element("span", text(code), f" × {places:,}", title=name)  # noqa: RUF001
+        for code, (name, places) in refusals.items()
+    )
+    reason = element("span", text(state.reason), class_="detail") if state and state.reason else ""
+    return element(
+        "tr",
+        element("td", _name(source, state)),
+        element("td", badge(*_STANDINGS[standing]), reason),
+        element("td", text(loops), data_label="Loops"),
+        element("td", element("span", *codes, class_="codes") if refusals else "", data_label="Refused"),
+        element("td", *_links(source, state), class_="reports"),
+        element("td", element("code", text(state.commit[:12])) if state and state.commit else ""),
+        data_state=standing,
+        data_code=" ".join(refusals),
+    )
+
+
+def _name(source: Source, state: State | None) -> str:
+    """The last part of the address, which tells it from the others, and above it the rest."""
+    folder, _, last = without_password(source.location).rstrip("/").rpartition("/")
+    last += f"@{source.ref}" if source.ref else ""
+    where = element("span", text(folder), class_="where") if folder else ""
+    reported = state is not None and state.status != "failed"
+    name = element("a", text(last), href=f"{source.name}/out.html") if reported else text(last)
+    return where + element("span", name, class_="name")
+
+
+def _links(source: Source, state: State | None) -> list[str]:
+    if state is None:
+        return []
+    names = REPORTS if state.status != "failed" else (LOG,) if state.internal else ()
+    return [element("a", text(_SHOWN.get(name, name)), href=f"{source.name}/{name}") for name in names]
 
 
 def _scrolling(table: str, label: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,18 +55,6 @@ def test_values_that_are_not_finite_are_left_out() -> None:
 def test_what_a_script_is_called_is_no_markup() -> None:
     for form in ("html", "markdown"):
         assert "<b>" not in written(verification(), form).replace("`python train.py --name '<b>&'`", "")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    api: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("there is no Chromium here")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.parametrize(("width", "shown"), [(1280, "wide"), (390, "narrow")])

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-import ampify
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.advice import risks, trials, undoing, verifying
-from ampify.report.html.element import element, icon, sentence, text
+from ampify.report.html.element import element, sentence, text
+from ampify.report.html.figures import bar, figures
 from ampify.report.html.loops import SITE_STATES
 from ampify.report.html.notes import note_card, place_link
-from ampify.report.html.views import Note, Views
+from ampify.report.html.views import Views
 from ampify.report.standing import Standing, left_alone
 from ampify.report.wording import counted
 from ampify.rules import find_rule
 from ampify.rules.documentation import read_documentation
 
 _PERSON: Final = ("failed", "refused", "review")
-_BAR: Final = 1000
 
 
 def headline(report: Report) -> str:
@@ -40,7 +39,7 @@ def overview(report: Report, views: Views) -> str:
     verb = "changed" if report.wrote else "would change"
     said = "" if report.wrote else " Nothing was written."
     person = _left_to_a_person(report, views)
-    figures = (
+    numbers = (
         ("training loops", len(report.loops), "#loops"),
         ("sites accounted for", len(report.ledger), "#loops"),
         (f"file{'' if changed == 1 else 's'} {verb}", changed, "#files"),
@@ -50,40 +49,17 @@ def overview(report: Report, views: Views) -> str:
         "section",
         element("h1", headline(report)),
         element("p", f"Every site that was found ends in one of four states.{said}", class_="lead"),
-        element("dl", *(_figure(*figure) for figure in figures), class_="figures"),
-        _bar(report),
+        figures(numbers),
+        _sites(report),
         id="overview",
         aria_label="Overview",
     )
 
 
-def _figure(name: str, number: int, target: str) -> str:
-    return element(
-        "div", element("dt", name), element("dd", element("a", f"{number:,}", href=target) if number else "0")
-    )
-
-
-def _bar(report: Report) -> str:
-    """The sites by state, as a bar and as words."""
+def _sites(report: Report) -> str:
+    """The sites by state."""
     states = Counter(entry.state for entry in report.ledger)
-    if not states:
-        return ""
-    parts, start = [], 0.0
-    shown = [state for state in SITE_STATES if states[state]]  # type: ignore[index]
-    for state in shown:
-        width = _BAR * states[state] / states.total()  # type: ignore[index]
-        parts.append(
-            element(
-                "rect", x=f"{start:.1f}", y="0", width=f"{max(width - 2, 1):.1f}", height="10", class_=f"fill {state}"
-            )
-        )
-        start += width
-    bar = element("svg", *parts, viewBox=f"0 0 {_BAR} 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
-    legend = (
-        element("li", icon(state), f"{states[state]:,} {SITE_STATES[state]}", class_=state)  # type: ignore[index]
-        for state in shown
-    )
-    return bar + element("ul", *legend, class_="legend", aria_label="Sites by state")
+    return bar({state: (states[state], name) for state, name in SITE_STATES.items()}, "Sites by state")  # type: ignore[index]
 
 
 def person_section(report: Report, views: Views) -> str:
@@ -171,38 +147,3 @@ def _list(title: str, sentences: Iterable[str]) -> str:
 
 def _commands(commands: Iterable[str]) -> str:
     return element("pre", element("code", text("\n".join(commands))), tabindex="0")
-
-
-def filter_form(notes: Sequence[Note], report: Report) -> str:
-    """The filter by state and rule; the script shows it, since it is of no use without."""
-    codes = sorted({note.finding.code for note in notes} | {entry.code for entry in report.ledger if entry.code})
-    names = {"refused": "Refused", "review": "To look at", "rewritten": "Rewritten"}
-    names |= {"right": "Right already", "not_training": "Not training"}
-    boxes = (
-        element(
-            "label",
-            f'<input type="checkbox" name="state" value="{state}" checked>',
-            icon(state),
-            element("span", name),
-            class_=f"chip {state}",
-        )
-        for state, name in names.items()
-    )
-    options = [element("option", "All rules", value=""), *(element("option", code, value=code) for code in codes)]
-    return element(
-        "form",
-        element("fieldset", element("legend", "States", class_="spoken"), *boxes),
-        element("label", element("span", "Rule", class_="spoken"), element("select", *options, name="code")),
-        element("button", "Reset", type="reset"),
-        element("output", aria_live="polite"),
-        id="filter",
-        role="search",
-        aria_label="Filter by state and rule",
-        hidden=True,
-    )
-
-
-def footer() -> str:
-    """Who made the page."""
-    said = f"ampify {ampify.__version__}. This page is one file and asks no network."
-    return element("footer", element("p", text(said)))

@@ -1,4 +1,4 @@
-// The filter by state and rule, links into closed files, and the choice of a light or dark page.
+// The filter by state, rule and text, links into closed files, and the choice of a light or dark page.
 (() => {
   "use strict";
 
@@ -7,21 +7,35 @@
   const items = [...document.querySelectorAll("[data-code]")];
   const groups = [...document.querySelectorAll("[data-group]")];
 
+  // What is said of an item, and the file that it is in.
+  const told_of = new Map();
+  const words = (item) => {
+    if (!told_of.has(item)) {
+      const around = item.closest("details, article")?.querySelector("h3")?.textContent ?? "";
+      told_of.set(item, `${around} ${item.textContent}`.toLowerCase());
+    }
+    return told_of.get(item);
+  };
+
   const filter = () => {
     const data = new FormData(form);
     const states = new Set(data.getAll("state"));
     const code = data.get("code");
-    const all = states.size === form.querySelectorAll("[name=state]").length && code === "";
+    const sought = data.get("text").trim().toLowerCase();
+    const all = states.size === form.querySelectorAll("[name=state]").length && code === "" && sought === "";
     let shown = 0;
     for (const item of items) {
-      const fits = states.has(item.dataset.state) && (code === "" || item.dataset.code === code);
+      const fits =
+        states.has(item.dataset.state) &&
+        (code === "" || item.dataset.code.split(" ").includes(code)) &&
+        (sought === "" || words(item).includes(sought));
       item.hidden = !fits;
       if (fits) shown += 1;
     }
     for (const group of groups) {
       group.hidden = !all && !group.querySelector("[data-code]:not([hidden])");
     }
-    told.textContent = all ? "" : `${shown} of ${items.length} places shown`;
+    told.textContent = all ? "" : `${shown} of ${items.length} ${form.dataset.unit} shown`;
   };
   form.addEventListener("input", filter);
   form.addEventListener("reset", () => setTimeout(filter));
