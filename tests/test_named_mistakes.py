@@ -84,3 +84,130 @@ def test_an_autocast_that_needs_no_scaler(context: str) -> None:
     unscaled = unscaled.replace("    scaler.update()\n", "")
     assert said(START + unscaled) == [("AMP327", 7)]
     assert said(START + unscaled.replace('"cuda"', context)) == []
+
+
+# What the order of statements tells of, in any precision
+
+PLAIN = "for step in range(4):\n    loss = model(torch.ones(2, 4)).mean()\n    loss.backward()\n"
+ORDERED = ("AMP107", "AMP240", "AMP243", "AMP302", "AMP309", "AMP404")
+
+
+def ordered(text: str) -> list[tuple[str, int]]:
+    source = SourceFile("train.py", text.encode(), text, "utf-8", b"", "\n")
+    found = run_rules(build_project([source], Settings()), Settings())
+    return [(f.code, f.anchor.line) for f in found if f.code in ORDERED]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        ("scheduler.step()", [("AMP240", 8)]),
+        ("if scheduler is not None:\n        scheduler.step()", [("AMP240", 9)]),
+        ("if step > 2:\n        scheduler.step()", []),
+        ("scheduler.step(step)", []),
+        ("scheduler.step(metrics=loss)", []),
+        ("pass", []),
+    ],
+)
+def test_a_scheduler_comes_after_the_optimizer(scheduling: str, expected: list[tuple[str, int]]) -> None:
+    assert ordered(f"{START}{PLAIN}    {scheduling}\n    optimizer.step()\n") == expected
+    assert ordered(f"{START}{PLAIN}    optimizer.step()\n    {scheduling}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("    CLIP\n    if step % 2:\n        optimizer.step()\n", [("AMP243", 8)]),
+        ("    if step:\n        CLIP\n    if (step + 1) % 2 == 0:\n        optimizer.step()\n", [("AMP243", 9)]),
+        ("    if step % 2:\n        CLIP\n        optimizer.step()\n", []),
+        ("    CLIP\n    optimizer.step()\n", []),
+        ("    CLIP\n    if step % 2:\n        optimizer.step()\n    else:\n        optimizer.step()\n", []),
+        ("    CLIP\n    if step:\n        optimizer.step()\n", []),
+        ("    CLIP\n    if step % 2:\n        print(step)\n    optimizer.step()\n", []),
+        ("    CLIP\n    optimizer.step()\n    if step % 2:\n        optimizer.step()\n", []),
+    ],
+)
+def test_gradients_are_clipped_once_they_are_summed(rest: str, expected: list[tuple[str, int]]) -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert ordered(START + PLAIN + rest.replace("CLIP", clip)) == expected
+
+
+def test_what_is_clipped_before_the_backward_is_of_the_round_before() -> None:
+    clip = "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    loop = PLAIN.replace("    loss = ", f"{clip}    loss = ") + "    if step % 2:\n        optimizer.step()\n"
+    assert ordered(START + loop) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "between", "after", "expected"),
+    [
+        ("torch.nn.Linear(4, 1)", "", "model.cuda()", [("AMP107", 4)]),
+        ("torch.nn.Linear(4, 1)", "", "if step:\n    model = model.to('cuda')", [("AMP107", 4)]),
+        ("torch.nn.Linear(4, 1)", "", "model.to(torch.float32)", []),
+        ("torch.nn.Linear(4, 1)", "", "other.to('cuda')", []),
+        ("torch.nn.Linear(4, 1)", "model.cuda()", "model.cuda()", []),
+        ("torch.nn.Linear(4, 1).cuda()", "", "model.to(device)", []),
+        ("build(4, 1)", "", "model.cuda()", []),
+        ("model", "", "model.cuda()", []),
+    ],
+)
+def test_a_model_moves_before_its_optimizer_is_built(
+    model: str, between: str, after: str, expected: list[tuple[str, int]]
+) -> None:
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    text = f"import torch\nmodel = {model}\n{between}\n{optimizer}\n{after}\n{PLAIN}    optimizer.step()\n"
+    assert ordered(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("saved", "expected"),
+    [("model", [("AMP404", 9)]), ("model.state_dict()", []), ("other", []), ("[model]", [])],
+)
+def test_a_model_is_saved_by_its_state(saved: str, expected: list[tuple[str, int]]) -> None:
+    assert ordered(f"{START}{PLAIN}    optimizer.step()\ntorch.save({saved}, 'model.pt')\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("iterable", "written", "expected"),
+    [
+        ("model.parameters()", "p.data.clamp_(-1, 1)", [("AMP309", 9)]),
+        ("model.parameters()", "p.clamp_(-1, 1)", [("AMP309", 9)]),
+        ("model.parameters()", "p.grad.clamp_(-1, 1)", []),
+        ("model.children()", "p.weight.data.clamp_(-1, 1)", []),
+    ],
+)
+def test_parameters_are_bounded_where_masters_may_be(
+    iterable: str, written: str, expected: list[tuple[str, int]]
+) -> None:
+    assert ordered(f"{START}{PLAIN}    for p in {iterable}:\n        {written}\n    optimizer.step()\n") == expected
+
+
+def test_the_sigmoids_that_models_end_in_are_told_with_the_loss_of_probabilities() -> None:
+    text = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid())
+        self.body = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Linear(4, 1))
+
+    def forward(self, x):
+        return torch.sigmoid(self.body(x * self.gate(x)))
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = LOSS(model(torch.ones(2, 4)), torch.ones(2, 1))
+    loss.backward()
+    optimizer.step()
+"""
+    found = ordered(text.replace("LOSS", "torch.nn.functional.binary_cross_entropy"))
+    assert found == [("AMP302", 11), ("AMP302", 18)]
+    assert ordered(text.replace("LOSS", "torch.nn.functional.mse_loss")) == []
+    kept = "        out = self.gate(x)\n        return out.view(-1, 1).squeeze(1)\n"
+    text = text.replace("        return torch.sigmoid(self.body(x * self.gate(x)))\n", kept)
+    assert ordered(text.replace("LOSS", "torch.nn.functional.binary_cross_entropy")) == [("AMP302", 7), ("AMP302", 19)]

@@ -44,7 +44,7 @@ TELLING = {
     "AMP213": "loss.backward()",
     "AMP215": "parameter.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))",
     "AMP216": "torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)",
-    "AMP302": "loss = criterion(model(torch.ones(2, 4)), torch.ones(2, 1))",
+    "AMP302": "model = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Sigmoid())",
     "AMP221": "print(model.weight.grad.norm())",
     "AMP222": "scaler.unscale_(optimizer)",
     "AMP224": "scaler.update()",
@@ -71,6 +71,10 @@ TELLING = {
     "AMP106": 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
     "AMP124": "scaler.scale(loss).backward()",
     "AMP240": "scheduler.step()",
+    "AMP107": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+    "AMP243": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "AMP309": "parameter.data.clamp_(-0.01, 0.01)",
+    "AMP404": 'torch.save(model, "model.pt")',
     "AMP241": "scaler.step(optimizer)  # not updated",
     "AMP326": 'scaler = torch.amp.GradScaler("cuda")',
     "AMP424": 'scaler.load_state_dict(checkpoint["scaler"])',
@@ -81,6 +85,10 @@ TELLING = {
 ADVISORY = {
     "AMP424",
     "AMP106",
+    "AMP107",
+    "AMP243",
+    "AMP309",
+    "AMP404",
     "AMP124",
     "AMP240",
     "AMP241",
@@ -249,7 +257,18 @@ def test_obstacles_that_point_to_each_other_are_not_both_dropped() -> None:
 @pytest.mark.parametrize("level", ["O0", "O1", "O4"])
 def test_an_early_wrap_is_right_where_no_parameter_is_cast(level: str) -> None:
     project = project_of(train=code_of(RULES["AMP103"], "Before") or "")
-    assert findings_of(project, Settings(opt_level=level)) == []
+    (finding,) = findings_of(project, Settings(opt_level=level))
+    assert (finding.code, finding.anchor.line, finding.refuses) == ("AMP103", 4, False)
+    assert f"right at {level}" in finding.message
+
+
+def test_an_early_wrap_is_no_matter_once_amp_is_there(tmp_path: Path) -> None:
+    before = code_of(RULES["AMP103"], "Before") or ""
+    script = tmp_path / "train.py"
+    script.write_text(before, encoding="utf-8")
+    report = run([script], Settings(root=str(tmp_path)))
+    assert [loop.state for loop in report.loops] == ["migrated"]
+    assert findings_of(project_of(train=result(report, before))) == []
 
 
 @pytest.mark.parametrize("level", ["O2", "O3", "O5"])

@@ -1,10 +1,10 @@
-"""A model is wrapped for parallel training before its optimizer is built, at an opt level that casts the model.
+"""A model is wrapped for parallel training before its optimizer is built, and so before `amp.initialize`.
 
 What it does
 ------------
 At the opt levels `O2`, `O3` and `O5` it refuses a loop whose model goes into `DataParallel` or
 `DistributedDataParallel` before the optimizer exists: `amp.initialize` follows the optimizer, so it would find the
-wrapper. At `O0`, `O1` and `O4` it says nothing.
+wrapper. At `O0`, `O1` and `O4`, which cast no parameter, the loop is migrated, and the finding says how far that holds.
 
 Where `amp.initialize` is there already, its own level counts. The wrap moves behind the call if both stand in one block
 and nothing in between needs the wrapper, which is for a review. Of a level that is no literal it only reports.
@@ -56,11 +56,11 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for loop in project.loops:
         for place in loop.initializes:
             yield from (_present(loop, place, wrap) for wrap in place.early_wraps if place.level not in _KEEPING)
-    if settings.opt_level not in CASTING_PARAMETERS:
-        return
     for loop in project.loops:
-        for wrap in loop.late_wraps:
-            yield _finding(loop, wrap, settings.opt_level)
+        if settings.opt_level in CASTING_PARAMETERS:
+            yield from (_finding(loop, wrap, settings.opt_level) for wrap in loop.late_wraps)
+        elif not loop.migrated:
+            yield from (_advice(loop, wrap, settings.opt_level) for wrap in loop.late_wraps)
 
 
 def _present(loop: TrainingLoop, place: Initialize, wrap: EarlyWrap) -> Finding:
@@ -81,3 +81,13 @@ def _finding(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Finding:
     )
     places = tuple(Related(place.anchor, "amp.initialize would go here") for place in loop.initializes)
     return Finding(CODE, NAME, wrap, message, HINT, refuses=True, loop=loop.id, related=places)
+
+
+def _advice(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Finding:
+    message = (
+        f"the model is wrapped here, before amp.initialize: right at {opt_level}, which casts no parameter, and not at "
+        "O2, O3 or O5"
+    )
+    places = tuple(Related(place.anchor, "amp.initialize goes here") for place in loop.initializes)
+    hint = "for these levels, build the optimizer from the bare model and move this wrap below it"
+    return Finding(CODE, NAME, wrap, message, hint, loop=loop.id, related=places)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ampify import catalog
 from ampify.index.syntax import blocks, last_name, nodes
 from ampify.model import facts as f
 
@@ -27,6 +28,21 @@ def receiver(call: f.Call) -> str:
 def scaler_steps(body: tuple[f.Stmt, ...]) -> Iterator[f.Call]:
     """Calls that look like `scaler.step(optimizer)`."""
     return (call for call in method_calls(body, "step") if call.args and "scaler" in receiver(call))
+
+
+def optimizer_steps(body: tuple[f.Stmt, ...]) -> Iterator[f.Call]:
+    """Calls that look like `optimizer.step()`, or like that of a scaler, which steps one."""
+    for call in method_calls(body, "step"):
+        name = receiver(call)
+        named = (name.startswith("opt") or "optim" in name or name.endswith("_opt")) and "sched" not in name
+        if named or (call.args and "scaler" in name):
+            yield call
+
+
+def is_optimizer_class(name: str) -> bool:
+    """Whether a name is that of an optimizer's class, by the tables or by its ending."""
+    known = name in catalog.TORCH_OPTIMIZERS or name in catalog.OTHER_OPTIMIZERS
+    return known or name.endswith(("Optimizer", "Adam", "AdamW", "SGD"))
 
 
 def all_blocks(body: tuple[f.Stmt, ...]) -> Iterator[tuple[f.Stmt, ...]]:
