@@ -216,7 +216,7 @@ def test_a_name_that_other_files_import_goes_on_to_be_there(tmp_path: Path) -> N
     (tmp_path / "net.py").write_text("from layers import Norm\n\nlayer = Norm(4)\n")
     report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
     (outcome,) = (outcome for outcome in report.outcomes if outcome.after is not None)
-    assert outcome.path == "layers.py"
+    assert outcome.path.endswith("layers.py")
     assert outcome.after is not None
     assert outcome.after.startswith("import torch\n\nfrom torch.nn import LayerNorm as Norm\n\n\ndef norm(size):\n")
     assert not any(finding.refuses for finding in report.findings)
