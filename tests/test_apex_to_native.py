@@ -235,3 +235,17 @@ def test_a_block_without_casts_is_one_without_autocast(tmp_path: Path) -> None:
     inside = '        with torch.autocast(device_type="cuda", enabled=False):\n            loss = torch.nn.functional.mse_loss('
     assert inside in outcome.after
     assert "apex" not in outcome.after
+
+
+def test_a_function_that_is_called_in_both_arms_trains_in_each(tmp_path: Path) -> None:
+    """What needs amp in one call of it says nothing of the other call."""
+    body = "".join(f"    {line}\n" if line else "\n" for line in PLAIN.splitlines()[3:])
+    text = f"import sys\nimport torch\nfrom apex import amp\n\n\ndef train():\n{body}\n\n"
+    text += "if len(sys.argv) > 1:\n    for _ in range(2):\n        train()\nelse:\n    train()\n"
+    (tmp_path / "train.py").write_text(text)
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    (outcome,) = report.outcomes
+    assert outcome.after is not None
+    assert "apex" not in outcome.after
+    assert "        scaler.step(optimizer)\n        scaler.update()\n" in outcome.after
+    assert not any(finding.refuses for finding in report.findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ampify.index.apex_blocks import body_code, opens_block
@@ -109,7 +109,7 @@ class _Leaving(Planning):
             starts.start(e, h.scaler(name), self.device(devices, h.spot, h.anchor))
             for e, h in zip(begun.values(), homes, strict=True)
         )
-        self.refuse_outer_conditions(begun.values())
+        self.refuse_outer_conditions([e for e in parts.related if e.kind == "initialize"])
         masters, states = tuple(self.masters()), tuple(self.amp_states(reach))
         # What was passed along for all of these is known only now.
         scaling = replace(
@@ -132,14 +132,18 @@ class _Leaving(Planning):
             raise OutOfReach(event.anchor, detail)
         return home
 
-    def refuse_outer_conditions(self, begun: Iterable[Event]) -> None:
+    def refuse_outer_conditions(self, begun: Sequence[Event]) -> None:
         """Refuses a call in a function that is itself called under a condition, unless the training is so too."""
+        # What trains in the call of a function that it stands in is under the same conditions.
+        within = {event.frame for event in begun}
+        apart = [use for use in self.parts.backwards if within.isdisjoint(frame for frame, _ in use.stack)]
         for event in begun:
-            shared = [{frame for frame, _ in use.stack} for use in self.parts.backwards if use.root == event.root]
+            uses = [use for use in apart if use.root == event.root]
+            shared = [{frame for frame, _ in use.stack} for use in uses]
             for frame, span in event.stack[:-1]:
                 if not all(frame in frames for frames in shared) or not shared:
                     continue
-                same = all((frame, span) in use.stack for use in self.parts.backwards if use.root == event.root)
+                same = all((frame, span) in use.stack for use in uses)
                 if not same and any("__name__" not in test for test in self.switches.tests(frame, span)):
                     raise Refused("apex-amp-loop", event.anchor, "a condition elsewhere decides whether this is called")
 

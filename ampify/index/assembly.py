@@ -95,7 +95,7 @@ class Assembly:
         native = self.torch_amp.native(backwards, related)
         if native is not None:
             return _left_to_torch(found, native), []
-        if found.migrated:
+        if found.migrated or (found.begun and self.scalings is not None):
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
         if self.scalings is None or obstacles:
             return found, obstacles
