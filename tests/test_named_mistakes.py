@@ -89,7 +89,7 @@ def test_an_autocast_that_needs_no_scaler(context: str) -> None:
 # What the order of statements tells of, in any precision
 
 PLAIN = "for step in range(4):\n    loss = model(torch.ones(2, 4)).mean()\n    loss.backward()\n"
-ORDERED = ("AMP107", "AMP240", "AMP243", "AMP302", "AMP309", "AMP404")
+ORDERED = ("AMP107", "AMP240", "AMP243", "AMP302", "AMP308", "AMP309", "AMP404")
 
 
 def ordered(text: str) -> list[tuple[str, int]]:
@@ -211,3 +211,28 @@ for step in range(3):
     kept = "        out = self.gate(x)\n        return out.view(-1, 1).squeeze(1)\n"
     text = text.replace("        return torch.sigmoid(self.body(x * self.gate(x)))\n", kept)
     assert ordered(text.replace("LOSS", "torch.nn.functional.binary_cross_entropy")) == [("AMP302", 7), ("AMP302", 19)]
+
+
+@pytest.mark.parametrize(
+    ("fill", "expected"),
+    [
+        ("y.masked_fill(x > 0, -1e9)", [("AMP308", 8)]),
+        ("y.masked_fill_(x > 0, value=-65520)", [("AMP308", 8)]),
+        ("y.masked_fill(x > 0, -65504)", []),
+        ("y.masked_fill(x > 0, True)", []),
+        ("y.masked_fill(x > 0, 1e999)", []),
+        ("y.masked_fill(x > 0, float('-inf'))", []),
+        ("y.masked_fill(x > 0, lowest)", []),
+    ],
+)
+def test_what_float16_cannot_hold_is_told(fill: str, expected: list[tuple[str, int]]) -> None:
+    assert ordered(f"{START}{PLAIN}    z = {fill}\n    optimizer.step()\n") == expected
+    assert ordered(f"{START}z = {fill}\n") == []
+
+
+@pytest.mark.parametrize("level", ["O0", "O4", "O5"])
+def test_bfloat16_holds_what_float32_does(level: str) -> None:
+    text = f"{START}{PLAIN}    z = y.masked_fill(x > 0, -1e9)\n    optimizer.step()\n"
+    source = SourceFile("train.py", text.encode(), text, "utf-8", b"", "\n")
+    found = run_rules(build_project([source], Settings()), Settings(opt_level=level))
+    assert "AMP308" not in {f.code for f in found}

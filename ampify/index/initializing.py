@@ -127,7 +127,7 @@ class Initializing:
         later = min((b for b in builds if b.number > first), key=lambda b: b.number, default=None)
         if later is not None and len(optimizers) > 1:
             return later, "another optimizer is made here after the first backward"
-        return at, "no function holds both the model and this optimizer under a name once they are ready"
+        return at, "none was found where one function names both the model and this optimizer once they are ready"
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""

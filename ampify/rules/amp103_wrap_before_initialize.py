@@ -60,7 +60,8 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         if settings.opt_level in CASTING_PARAMETERS:
             yield from (_finding(loop, wrap, settings.opt_level) for wrap in loop.late_wraps)
         elif not loop.migrated:
-            yield from (_advice(loop, wrap, settings.opt_level) for wrap in loop.late_wraps)
+            for wrap in loop.late_wraps:
+                yield from _advice(loop, wrap, settings.opt_level)
 
 
 def _present(loop: TrainingLoop, place: Initialize, wrap: EarlyWrap) -> Finding:
@@ -83,11 +84,14 @@ def _finding(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Finding:
     return Finding(CODE, NAME, wrap, message, HINT, refuses=True, loop=loop.id, related=places)
 
 
-def _advice(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Finding:
+def _advice(loop: TrainingLoop, wrap: Anchor, opt_level: str) -> Iterator[Finding]:
+    """What a wrap allows, if `amp.initialize` is to be put behind it."""
+    places = [p.anchor for p in loop.initializes if not p.present and (p.anchor.path != wrap.path or p.anchor > wrap)]
     message = (
         f"the model is wrapped here, before amp.initialize: right at {opt_level}, which casts no parameter, and not at "
         "O2, O3 or O5"
     )
-    places = tuple(Related(place.anchor, "amp.initialize goes here") for place in loop.initializes)
+    related = tuple(Related(place, "amp.initialize goes here") for place in places)
     hint = "for these levels, build the optimizer from the bare model and move this wrap below it"
-    return Finding(CODE, NAME, wrap, message, hint, loop=loop.id, related=places)
+    if places:
+        yield Finding(CODE, NAME, wrap, message, hint, loop=loop.id, related=related)
