@@ -86,7 +86,7 @@ NO_MODULES = tuple(
 )
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
 CLIP_MODULES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
-REMOVED_CLIP = "clip_grad_norm"
+OLD_CLIP = "clip_grad_norm"
 BINARY_CROSS_ENTROPY = frozenset({"torch.nn.functional.binary_cross_entropy"})
 BCE_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.modules.loss.BCELoss"})
 GRADIENT_FUNCTIONS = frozenset({"torch.autograd.grad"})

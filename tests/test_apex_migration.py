@@ -401,3 +401,18 @@ def test_an_optimizer_stays_with_the_one_around_it_that_has_no_equal(tmp_path: P
     assert "from ampify_runtime.normalization import FusedLayerNorm\n" in after
     assert "install apex" in after
     assert ("AMP503", 3, True) in codes(report)
+
+
+def test_a_message_in_an_f_string_stays(tmp_path: Path) -> None:
+    text = """\\
+        import warnings
+        try:
+            from apex.normalization import FusedLayerNorm
+        except ImportError:
+            warnings.warn(f"Please install apex to be faster")
+            FusedLayerNorm = None
+        """
+    after = text_of(migrate(tmp_path, train=text))
+    assert after is not None
+    assert "from ampify_runtime.normalization import" in after
+    assert 'warnings.warn(f"Please install apex to be faster")' in after

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ampify.model.settings import Settings
+from ampify.model.settings import Settings, Target
 from ampify.pipeline import run, run_text, write
 from ampify.source import decode_source, repaired
 
@@ -115,3 +115,20 @@ def test_a_loss_is_read_as_one_number_where_it_surely_is_one(text: str, after: s
 def test_a_loss_that_may_be_more_is_reported() -> None:
     (finding,) = run_text(b"total += val_loss.data[0]\n", Settings()).findings
     assert (finding.code, finding.fix, finding.refuses) == ("AMP506", None, False)
+
+
+@pytest.mark.parametrize("target", ["runtime", "native"])
+def test_an_old_clip_that_is_imported_by_its_name_is_called_by_it(target: Target, tmp_path: Path) -> None:
+    """The name without the underscore still is there; the other one is not imported."""
+    text = (
+        "import torch\nfrom torch.nn.utils import clip_grad_norm\n\nmodel = torch.nn.Linear(4, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor batch in torch.rand(3, 2, 4):\n"
+        "    optimizer.zero_grad()\n    loss = model(batch).mean()\n    loss.backward()\n"
+        "    clip_grad_norm(model.parameters(), 1.0)\n    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(text)
+    report = run([tmp_path], Settings(root=str(tmp_path), target=target))
+    (outcome,) = report.outcomes
+    assert outcome.after is not None
+    assert "    clip_grad_norm(" in outcome.after
+    assert not any(finding.refuses for finding in report.findings)

@@ -160,7 +160,7 @@ def _texts(facts: f.FileFacts, imported: bool) -> Iterator[ApexUse]:
                 if called and _MODULE.fullmatch(node.value):
                     anchor = facts.anchor(node)
                     yield ApexUse("text", anchor, node.value, anchor, has_equal(node.value))
-                elif imported and INSTALL.search(node.value):
+                elif imported and INSTALL.search(node.value) and not any(p.kind == "JoinedStr" for p in parents):
                     anchor = facts.anchor(node)
                     yield ApexUse("message", anchor, "", anchor, True)
 

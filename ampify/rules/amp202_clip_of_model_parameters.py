@@ -3,7 +3,7 @@
 What it does
 ------------
 Makes a clip that stands between backward and step, of just the parameters one optimizer holds, read
-`amp.master_params(optimizer)`. The removed spelling `clip_grad_norm` becomes `clip_grad_norm_`. A clip of parts of
+`amp.master_params(optimizer)`. The deprecated spelling `clip_grad_norm` becomes `clip_grad_norm_`. A clip of parts of
 several optimizers stays as it is at `O0`, `O1` and `O4`, where gradients read unscaled after `amp.scale_loss`; at
 levels with master parameters the loop is refused.
 
@@ -50,7 +50,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.catalog import REMOVED_CLIP
+from ampify.catalog import OLD_CLIP
 from ampify.model.edit import Edit, Replace
 from ampify.model.finding import Finding
 from ampify.model.project import ClipCall, Project, TrainingLoop
@@ -73,7 +73,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 def _finding(project: Project, settings: Settings, loop: TrainingLoop, clip: ClipCall) -> Finding | None:
     edits: list[Edit] = []
-    if clip.function_text.endswith(REMOVED_CLIP):
+    if clip.function_text.endswith(f".{OLD_CLIP}"):
         edits.append(Replace(clip.function, f"{clip.function_text}_"))
     if clip.optimizer is not None:
         edits.append(Replace(clip.parameters, f"{project.amp(clip.call.path)}.master_params({clip.optimizer})"))
@@ -83,7 +83,7 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, clip: Cli
         hint = "clip amp.master_params(optimizer) of each optimizer by hand, or use O1"
         return Finding(CODE, NAME, clip.call, message, hint, refuses=True, loop=loop.id)
     else:
-        message = f"{REMOVED_CLIP} is gone from torch"
+        message = f"{OLD_CLIP} is deprecated: torch spells it with an underscore at its end"
     if not edits:
         return None
     fix = migrating(project, settings, loop, clip.call.path, *edits)

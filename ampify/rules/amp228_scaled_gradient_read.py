@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.catalog import REMOVED_CLIP
+from ampify.catalog import OLD_CLIP
 from ampify.model.edit import Edit, InsertBefore, Replace
 from ampify.model.finding import Finding
 from ampify.model.project import Project
@@ -74,8 +74,8 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
             fix = Spelling.of(project, settings, place.anchor).fix(loop, *edits)
             yield Finding(CODE, NAME, place.reader, MESSAGE, fix=fix, loop=loop.id)
         for clip in loop.clips:
-            if clip.function_text.endswith(REMOVED_CLIP):
+            if clip.function_text.endswith(f".{OLD_CLIP}"):
                 edit = Replace(clip.function, f"{clip.function_text}_")
                 fix = Spelling.of(project, settings, clip.call).fix(loop, edit)
-                message = f"{clip.function_text} was removed from torch"
+                message = f"{clip.function_text} is deprecated: torch spells it with an underscore at its end"
                 yield Finding(CODE, NAME, clip.call, message, fix=fix, loop=loop.id)
