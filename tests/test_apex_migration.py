@@ -404,8 +404,9 @@ def test_an_optimizer_stays_with_the_one_around_it_that_has_no_equal(tmp_path: P
 
 
 def test_a_message_in_an_f_string_stays(tmp_path: Path) -> None:
-    text = """\\
+    text = """\
         import warnings
+        import torch
         try:
             from apex.normalization import FusedLayerNorm
         except ImportError:
