@@ -249,3 +249,53 @@ def test_a_function_that_is_called_in_both_arms_trains_in_each(tmp_path: Path) -
     assert "apex" not in outcome.after
     assert "        scaler.step(optimizer)\n        scaler.update()\n" in outcome.after
     assert not any(finding.refuses for finding in report.findings)
+
+
+# One branch for accumulation and one without, each with amp on or off: as Swin Transformer's loop is built.
+BRANCHES = """\
+import argparse
+
+import torch
+from apex import amp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--level", default="O1")
+parser.add_argument("--accum", type=int, default=1)
+args = parser.parse_args()
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.level != "O0":
+    model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
+for step in range(8):
+    loss = torch.nn.functional.mse_loss(model(torch.randn(16, 8)), torch.randn(16, 4)) / args.accum
+    if args.accum > 1:
+        if args.level != "O0":
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        if (step + 1) % args.accum == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    else:
+        optimizer.zero_grad()
+        if args.level != "O0":
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 0.1)
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+    print("loss", repr(loss.item()))
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--accum", "2"], ["--level", "O0"], ["--level", "O0", "--accum", "2"]])
+def test_branches_that_both_have_amp_are_told_from_those_where_it_is_off(arguments: list[str], tmp_path: Path) -> None:
+    after, report = migrated(BRANCHES, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert after.count("scaler.step(optimizer)") == after.count("scaler.update()") == 2
+    native = printed(forced(after), tmp_path / "a", *arguments)
+    assert native == printed(BRANCHES.replace("apex", "ampify_runtime"), tmp_path / "b", *arguments)

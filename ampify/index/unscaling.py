@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
@@ -91,8 +91,22 @@ class Unscaling:
                 if leaves(block[read[level][1] : index]):
                     return Trouble(reader, "a way leads past the step, where the scale would not be adapted")
                 alone = (block, index) == way[-1] and frame is step.frame
-                return At(frame, block[read[level][1]], depth, reader, self.receiver(step) if alone else "")
+                return self.past_backwards(
+                    At(frame, block[read[level][1]], depth, reader, self.receiver(step) if alone else ""), read[level:]
+                )
         return Trouble(reader, "it happens in other rounds than the step does")
+
+    def past_backwards(self, at: At, way: Path) -> At | Trouble:
+        """A place for unscaling, moved into the arms of `if` statements on the way to its reader until no backward is
+        left that runs behind it: a step unscales by itself where none of them was taken."""
+        spans = [span for b in self.backwards for frame, span in b.stack if frame is at.frame]
+        for block, index in way:
+            statement = block[index]
+            if not any(inside(span, statement.span) for span in spans):
+                return replace(at, statement=statement)
+            if not isinstance(statement, f.Branch):
+                break
+        return Trouble(at.event, "the backward runs in the same statement")
 
     def receiver(self, step: Event) -> str:
         """The optimizer as a step spells it."""
