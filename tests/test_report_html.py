@@ -425,3 +425,23 @@ def test_without_scripts_all_is_there_but_the_filter(browser: Browser, address: 
     assert page.get_by_role("button").count() == 0
     assert page.get_by_role("heading", level=1).is_visible()
     assert page.locator(".block.change").first.is_visible()
+
+
+def test_many_of_one_rule_do_not_hide_the_others(tmp_path: Path, browser: Browser) -> None:
+    fit = MIXED["fit.py"]
+    files = {f"fit_{number:02}.py": fit for number in range(20)}
+    report = report_of(tmp_path, {**files, "torn.py": MIXED["torn.py"]})
+    page = tmp_path / "report.html"
+    page.write_text(html_report(report, Links()), encoding="utf-8")
+    window = opened(browser, page.as_uri())
+    seen = Counter(shown(window, "#person [data-code]"))
+    assert seen == {"AMP204": 6, "AMP003": 1}
+    more = window.locator("#person details")
+    assert more.locator("summary").inner_text().split() == ["14", "more", "of", "AMP204", "closure-step"]
+    more.locator("summary").press("Enter")
+    assert Counter(shown(window, "#person [data-code]")) == {"AMP204": 20, "AMP003": 1}
+    # Each file once, in the order in which the files are.
+    places = window.locator("#person .where").all_inner_texts()
+    assert [place.partition(":")[0] for place in places if place.startswith("fit")] == sorted(files)
+    window.get_by_role("searchbox", name="Text").fill("fit_07")
+    assert window.locator("#person .where:visible").all_inner_texts() == ["fit_07.py:14"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ampify.model.plan import LoopSummary, Report
@@ -12,12 +12,14 @@ from ampify.report.html.element import element, sentence, text
 from ampify.report.html.figures import bar, figures
 from ampify.report.html.loops import SITE_STATES
 from ampify.report.html.notes import note_card, place_link
-from ampify.report.html.views import Views
+from ampify.report.html.views import Note, Views
 from ampify.report.standing import Standing, left_alone
 from ampify.report.wording import counted
 from ampify.rules import find_rule
 from ampify.rules.documentation import read_documentation
 
+# As many notes of one rule are shown at once; twice as many are not worth hiding any.
+_EACH: Final = 6
 _PERSON: Final = ("failed", "refused", "review")
 
 
@@ -69,16 +71,41 @@ def person_section(report: Report, views: Views) -> str:
     if not notes and not silenced:
         said = element("p", "Nothing was refused, and nothing needs a judgement.", class_="lead")
         return element("section", element("h2", "For a person"), said, id="person", aria_label="For a person")
-    cards = [note_card(note, views, listed=True) for note in notes]
+    first, more = _parted(notes)
+    cards = [note_card(note, views, listed=True) for note in first]
     cards += [_silenced_card(loop, why, views) for loop, why in silenced]
-    head = element("h2", "For a person ", element("span", str(len(cards)), class_="count"))
+    head = element("h2", "For a person ", element("span", f"{len(notes) + len(silenced):,}", class_="count"))
     return element(
         "section",
         head,
         element("ul", *cards, class_="cards"),
+        *(_more(same, views) for same in more),
         id="person",
         aria_label="For a person",
         data_group=True,
+    )
+
+
+def _parted(notes: Sequence[Note]) -> tuple[list[Note], list[list[Note]]]:
+    """The first notes of each rule, and by rule what is more than can be looked over, both in the order of `notes`."""
+    same: dict[tuple[Standing, str], list[Note]] = {}
+    for note in notes:
+        same.setdefault((note.standing, note.finding.code), []).append(note)
+    more = [group[_EACH:] for group in same.values() if len(group) > 2 * _EACH]
+    later = {note.number for group in more for note in group}
+    return [note for note in notes if note.number not in later], more
+
+
+def _more(notes: Sequence[Note], views: Views) -> str:
+    finding = notes[0].finding
+    title = [
+        f"{len(notes):,} more of ",
+        element("b", text(finding.code)),
+        element("span", text(finding.name), class_="rule"),
+    ]
+    cards = (note_card(note, views, listed=True) for note in notes)
+    return element(
+        "details", element("summary", *title), element("ul", *cards, class_="cards"), class_="more", data_group=True
     )
 
 
