@@ -56,5 +56,6 @@ class CommandsFirst(click.Group):
         if incomplete.startswith("-"):
             migrate = self.commands["migrate"]
             known = {item.value for item in items}
-            items += [item for item in migrate.shell_complete(ctx, incomplete) if item.value not in known]
-        return [*items, CompletionItem(incomplete, type="file")]
+            return items + [item for item in migrate.shell_complete(ctx, incomplete) if item.value not in known]
+        # The file first: at one, click's script for bash forgets what came before.
+        return [CompletionItem(incomplete, type="file"), *items]

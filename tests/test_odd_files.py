@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import sys
 import tempfile
 from dataclasses import dataclass
 from encodings.aliases import aliases
@@ -262,3 +263,44 @@ def read_or_refused(raw: bytes) -> SourceFile | UnreadableSource:
         return decode_source(raw, "train.py")
     except UnreadableSource as refused:
         return refused
+
+
+LOOP = FLAT.format(text="plain").encode()
+# What bars a file: its bytes, the code of the refusal, the line, and words that name what is wrong.
+BARRED = {
+    "nul": (LOOP.replace(b"plain", b"pl\0in"), "AMP006", 2, "NUL bytes"),
+    "conflict": (b"<<<<<<< ours\nx = 1\n=======\nx = 2\n>>>>>>> theirs\n" + LOOP, "AMP006", 1, "merge conflict"),
+    "tabs": (LOOP.replace(b"    optimizer.step()", b"\toptimizer.step()"), "AMP003", 10, "inconsistent use of tabs"),
+    "python2": (LOOP + b"print loss\n", "AMP005", 12, "a print statement"),
+    "except2": (LOOP + b"try:\n    pass\nexcept IOError, e:\n    pass\n", "AMP005", 14, "`except X, e`"),
+    "wide": (LOOP.decode().encode("utf-16"), "AMP002", 1, "UTF-16"),
+    "unmarked": (LOOP.replace(b"plain", b"n\xe9"), "AMP002", 2, "is not utf-8 text"),
+    "klingon": (b"# coding: klingon\n" + LOOP, "AMP002", 1, "klingon"),
+    "torn": (LOOP + b"x = (\n", "AMP003", 12, "was never closed"),
+}
+
+
+def test_every_file_that_is_barred_is_named_with_its_line_and_the_others_are_migrated(tmp_path: Path) -> None:
+    for name, (raw, *_) in BARRED.items():
+        (tmp_path / f"{name}.py").write_bytes(raw)
+    (tmp_path / "train.py").write_bytes(LOOP)
+    result = ampify(tmp_path, "--write")
+    assert result.exit_code == 1
+    told = result.stderr.splitlines()
+    for name, (raw, code, line, words) in BARRED.items():
+        (found,) = (said for said in told if f"{name}.py:{line}:" in said)
+        assert code in found
+        assert words in found
+        assert (tmp_path / f"{name}.py").read_bytes() == raw
+    assert b"amp.scale_loss" in (tmp_path / "train.py").read_bytes()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="there is no newer syntax than this Python's")
+def test_syntax_newer_than_this_python_is_named_with_the_python_it_needs(tmp_path: Path) -> None:
+    raw = LOOP + b"said = t'{loss}'\n"
+    (tmp_path / "train.py").write_bytes(raw)
+    result = ampify(tmp_path, "--write")
+    assert (result.exit_code, (tmp_path / "train.py").read_bytes()) == (1, raw)
+    assert "train.py:12:" in result.stderr
+    assert "AMP004" in result.stderr
+    assert "needs Python 3.14" in result.stderr

@@ -126,3 +126,25 @@ def test_the_line_that_turns_completion_on_gives_a_script(shell: str) -> None:
     done = ampify(_AMPIFY_COMPLETE=f"{shell}_source")
     assert done.returncode == 0, done.stderr
     assert f"_AMPIFY_COMPLETE={shell}_complete" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("ampify expl", ["explain"]), ("ampify --stat", ["--statistics"]), ("ampify train.py --format s", ["sarif"])],
+)
+def test_bash_completes(folder: Path, words: str, offered: list[str]) -> None:
+    # As a person sets it up, with the program on the path, and then what bash does when the tab key is pressed.
+    (folder / "ampify").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ampify "$@"\n')
+    (folder / "ampify").chmod(0o755)
+    script = f"""
+        eval "$(_AMPIFY_COMPLETE=bash_source ampify)" || exit 3
+        COMP_WORDS=({words}) COMP_CWORD={len(words.split()) - 1}
+        function=$(complete -p ampify | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        "$function" ampify
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    environment = {**ENVIRONMENT, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "--noprofile", "--norc", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == offered, done.stderr
