@@ -662,3 +662,52 @@ from ampify import cli, pipeline
 pipeline.run = lambda *arguments, **options: 1 / 0
 cli.main(sys.argv[1:])
 """
+
+
+def test_explained_sites_are_printed_and_nothing_is_written(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    result = run("train.py", "--explain-sites")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "train.py:7:5 zero_grad right - train.py:9 optimizer ← train.py:5 torch.optim.SGD(...)",
+        "train.py:9:5 backward rewritten AMP201 train.py:9 loss ← train.py:8 model(...) ← train.py:4 nn.Linear(...); "
+        "optimizer ← train.py:10 stepped ← train.py:5 torch.optim.SGD(...)",
+        "train.py:10:5 step right - train.py:9 optimizer ← train.py:5 torch.optim.SGD(...)",
+    ]
+    assert (folder / "train.py").read_text() == TRAIN
+    (row, *_) = json.loads(run("train.py", "--format", "json").stdout)["sites"]
+    hop = {
+        "chain": 1,
+        "object": "optimizer",
+        "path": "train.py",
+        "line": 5,
+        "how": "torch.optim.SGD(...)",
+        "lost": False,
+    }
+    assert row["evidence"] == [hop]
+
+
+def test_explained_sites_exit_like_a_dry_run(folder: Path) -> None:
+    (folder / "train.py").write_text(CLOSURE)
+    assert run("train.py", "--explain-sites").exit_code == run("train.py").exit_code == 1
+
+
+@pytest.mark.parametrize("other", [("--write",), ("--check",), ("--format", "json")])
+def test_explained_sites_go_alone(folder: Path, other: tuple[str, ...]) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    result = run("train.py", "--explain-sites", *other)
+    assert result.exit_code == 2
+    assert "--explain-sites" in result.stderr
+    assert (folder / "train.py").read_text() == TRAIN
+
+
+def test_explained_sites_are_coloured_on_demand_and_the_same_in_any_number_of_processes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    plain = run("train.py", "--explain-sites", "-j", "1").stdout
+    assert plain == run("train.py", "--explain-sites", "-j", "2").stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\033[" in run("train.py", "--explain-sites").stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run("train.py", "--explain-sites").stdout == plain

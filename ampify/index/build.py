@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ampify.index.amp_imports import free_name, possible_name, sure_name
 from ampify.index.apex_uses import apex_groups
+from ampify.index.evidence import unmet
 from ampify.index.extract import extract
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
+from ampify.index.listed import unlisted
 from ampify.index.loops import Loops
 from ampify.index.old_amp import respellings
 from ampify.index.programs import Program, programs
@@ -19,13 +22,14 @@ from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
 from ampify.model.progress import Told, untold
 from ampify.model.project import Obstacle, Project, TrainingLoop
-from ampify.model.settings import Settings, Target
+from ampify.model.settings import Settings
 from ampify.model.site import Site
 from ampify.model.source import SourceFile
 from ampify.source import UnreadableSource, explain_syntax_error
 
 # Of the budget, for a program in which nothing calls a backward: it has no loop to lose if that is too little.
 SEARCH_SHARE = 0.2
+BESIDE = "no training starts from this file"
 
 
 def build_project(
@@ -51,17 +55,21 @@ def build_project(
             unreadable.append(facts)
     loops: list[TrainingLoop] = []
     sites: list[Site] = []
+    listed: list[Site] = []
     obstacles: list[Obstacle] = []
     together = programs(files, crowded)
     for number, program in enumerate(together):
         told("following program", number, len(together), min(program.leading))
-        found = _analysed(program, settings.target)
+        found = _analysed(program, settings)
         if isinstance(found, Finding):
             unreadable.append(found)
             continue
         loops += found.loops
-        sites += found.explained_sites() if settings.evidence else found.sites()
+        sites += found.sites
+        listed += found.listed
         obstacles += found.obstacles
+    leading = frozenset[str]().union(*(program.leading for program in together))
+    listed += _beside(files.values(), leading, sites, explained=settings.evidence)
     module = settings.runtime_module
     sure = {path: name for path, facts in files.items() if (name := sure_name(facts, module)) is not None}
     possible = {path: name for path, facts in files.items() if (name := possible_name(facts, module)) is not None}
@@ -69,6 +77,7 @@ def build_project(
         files=files,
         loops=tuple(loops),
         sites=tuple(sorted(sites, key=lambda s: (s.anchor, s.kind))),
+        listed=tuple(sorted(listed, key=lambda s: (s.anchor, s.kind))),
         obstacles=in_charge(obstacles, sites, files),
         unreadable=tuple(unreadable),
         amp_names={path: sure.get(path) or possible.get(path) or free_name(facts) for path, facts in files.items()},
@@ -80,21 +89,50 @@ def build_project(
     )
 
 
-def _analysed(program: Program, target: Target) -> Loops | Unfollowed | Finding:
+def _beside(
+    files: Iterable[f.FileFacts], leading: frozenset[str], sites: Sequence[Site], *, explained: bool
+) -> Iterator[Site]:
+    """What looks like a site in files that no program starts from: training code uses them, and they hold none."""
+    for facts in files:
+        if facts.path in leading:
+            continue
+        for named in unlisted(facts, (site for site in sites if site.anchor.path == facts.path)):
+            anchor = facts.anchor(named.node)
+            yield Site(named.kind, anchor, None, training=False, evidence=unmet(anchor, BESIDE) if explained else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of a program."""
+
+    loops: Sequence[TrainingLoop]
+    obstacles: Sequence[Obstacle]
+    sites: tuple[Site, ...]
+    listed: tuple[Site, ...]
+
+
+def _found(program: Loops | Unfollowed, *, explained: bool) -> _Found:
+    sites = program.sites()
+    listed = program.listed(sites)
+    if explained:
+        sites, listed = program.explained(sites), program.explained(listed)
+    return _Found(program.loops, program.obstacles, sites, listed)
+
+
+def _analysed(program: Program, settings: Settings) -> _Found | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
         flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
         flow.solve(1.0 if program.may_train() else SEARCH_SHARE)
         if flow.exhausted and not program.shortfall:
-            return Unfollowed(program)
+            return _found(Unfollowed(program), explained=settings.evidence)
         trace = Trace(flow)
         trace.run()
-        loops = Loops(flow, trace, target)
+        loops = Loops(flow, trace, settings.target)
         loops.find()
-        loops.sites()
+        return _found(loops, explained=settings.evidence)
     except Exception as failure:  # noqa: BLE001 (a fault of ours in one program must not keep others from migrating)
         return _failed(program, failure)
-    return loops
 
 
 def _failed(program: Program, failure: Exception) -> Finding:

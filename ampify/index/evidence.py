@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from ampify.index.classify import Classifier
 from ampify.index.events import Event
 from ampify.index.positions import Rest, hop, ordered
-from ampify.index.values import Container, Derived, Instance, Opaque, Parameters, State, Value
+from ampify.index.values import Container, Derived, Frame, Instance, Opaque, Parameters, State, Value
 from ampify.index.ways import Ways
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.evidence import Chain, Hop
+from ampify.model.site import Site
 
 # Objects told of for a site; the others are counted.
 MOST_CHAINS = 6
@@ -42,6 +43,27 @@ class Evidence:
             there = hop(step.node, step.frame, "stepped")
             found.update({Chain(c.object, (there, *c.hops)): None for c in self.of_event(step)})
         return shortened(tuple(found))
+
+    def named(self, site: Site) -> tuple[Chain, ...]:
+        """The chains of a site that is one by its name alone, in the frames that run its place."""
+        path, span = site.anchor.path, (*site.anchor.start, *site.anchor.end)
+        found: dict[Chain, None] = {}
+        for scope in self.ways.flow.files[path].scopes:
+            for frame in self.ways.flow.frames_of.get((path, scope.index), ()):
+                for node in self.ways.nodes_at(frame, span):
+                    if node.kind == site.anchor.kind:
+                        found.update(dict.fromkeys(self.of_node(site, node, frame)))
+        return shortened(tuple(found))
+
+    def of_node(self, site: Site, node: f.Expr, frame: Frame) -> Iterator[Chain]:
+        if site.kind == "load" and isinstance(node, f.Call) and node.args:
+            yield Chain(self.ways.looking.text(node.args[0], frame), (hop(node, frame, "read from a file"),))
+            return
+        detail = "function" if site.kind in ("save", "clip") else ""
+        nothing = f.Simple(node.span, "Pass", ())
+        yield from self.of_event(
+            Event(site.kind, node, site.anchor, frame, nothing, (), frozenset(), 0, 0, detail=detail)
+        )
 
     def of_event(self, event: Event) -> Iterator[Chain]:
         """One chain for each object that an event acts on."""
@@ -88,6 +110,8 @@ def subjects(event: Event) -> tuple[f.Expr, ...]:
             return (node.value,)
         case f.Mapping():
             return tuple(value for value in node.values if is_state(value)) or (node,)
+        case f.Call() if event.kind == "save" and is_state(node):
+            return (node,)
         case f.Call() if event.kind == "save" and event.detail == "call":
             return tuple(value for _, value in node.keywords if is_state(value)) or (node,)
         case f.Call():

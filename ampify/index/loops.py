@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +13,7 @@ from ampify.index.events import Event, at_places
 from ampify.index.evidence import Evidence, unmet
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
+from ampify.index.listed import Listing
 from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Value
@@ -188,12 +189,21 @@ class Loops:
         steps = {e.anchor: e for e in self.trace.events if e.kind == "step"}
         return tuple(event for anchor, event in steps.items() if anchor not in fed)
 
-    def explained_sites(self) -> tuple[Site, ...]:
-        """The ledger's sites, each with its evidence."""
+    def explained(self, sites: Iterable[Site]) -> tuple[Site, ...]:
+        """Sites with their evidence."""
         evidence = Evidence(self.trace.classify, at_places(self.trace.events))
         kinds = {kind: tuple(k for k, named in SITES.items() if named == kind) for kind in SITES.values()}
-        sites = ((site, evidence.chains(site.anchor, kinds[site.kind])) for site in self.sites())
-        return tuple(replace(site, evidence=chains or unmet(site.anchor, UNMET)) for site, chains in sites)
+        chains = ((site, evidence.chains(site.anchor, kinds[site.kind]) or evidence.named(site)) for site in sites)
+        return tuple(replace(site, evidence=found or unmet(site.anchor, UNMET)) for site, found in chains)
+
+    def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
+        """What else looks like a site in the files of the program, given those that are; no rule decides on it."""
+        known: dict[str, list[Site]] = {}
+        for site in sites:
+            known.setdefault(site.anchor.path, []).append(site)
+        trained = {model: loop for loop, models in self._models.items() for model in models}
+        listing = Listing(self.flow, self.trace.events, self._loop_of, trained)
+        return tuple(site for path in sorted(self.flow.leading) for site in listing.sites(path, known.get(path, ())))
 
     def sites(self) -> tuple[Site, ...]:
         """The ledger's sites, each place once, in the order of the text."""

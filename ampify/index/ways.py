@@ -34,6 +34,7 @@ class Ways:
         self.flow = flow
         self.looking = Looking(flow)
         written = Written(flow)
+        self.nodes_at = written.nodes_at
         self.expressions = FromExpressions(self.looking, written)
         self.holders = FromHolders(self.looking, written)
         self.lost = LostTrails(self.looking, written)

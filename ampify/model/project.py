@@ -210,12 +210,14 @@ class Project:
     """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
     first is taken) and `imports_amp` lists files that surely have it already, `may_import_amp` those that import it in
     a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex,
-    `old_amp` those of `torch.cuda.amp`, and `crowded` files that too many others use to follow them.
+    `listed` are further lines of the ledger, which are sites by their names alone and which no rule decides on,
+    `old_amp` are the uses of `torch.cuda.amp`, and `crowded` files that too many others use to follow them.
     """
 
     files: Mapping[str, FileFacts]
     loops: tuple[TrainingLoop, ...] = ()
     sites: tuple[Site, ...] = ()
+    listed: tuple[Site, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     unreadable: tuple[Finding, ...] = ()
     amp_names: Mapping[str, str] | None = None

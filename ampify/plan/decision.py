@@ -175,7 +175,7 @@ def _plan(project: Project, decision: _Decision, made: Mapping[str, list[Finding
     return Plan(
         edits=tuple((path, tuple(sorted(edits[path], key=_position))) for path in sorted(edits)),
         findings=tuple(sorted(heard, key=lambda finding: (finding.anchor, finding.code))),
-        ledger=make_ledger(project.sites, fixed, others, refused),
+        ledger=make_ledger((*project.sites, *project.listed), fixed, others, refused),
         groups=tuple(groups),
     )
 
