@@ -299,3 +299,20 @@ def test_branches_that_both_have_amp_are_told_from_those_where_it_is_off(argumen
     assert after.count("scaler.step(optimizer)") == after.count("scaler.update()") == 2
     native = printed(forced(after), tmp_path / "a", *arguments)
     assert native == printed(BRANCHES.replace("apex", "ampify_runtime"), tmp_path / "b", *arguments)
+
+
+def test_each_file_that_stays_for_anothers_sake_says_so(tmp_path: Path) -> None:
+    """The reason is in the training script; the import that stays in the other file points there."""
+    (tmp_path / "states.py").write_text(
+        "import torch\nfrom apex import amp\n\n\ndef save(optimizer):\n"
+        '    torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")\n'
+    )
+    odd = PLAIN.replace("    optimizer.step()\n", "    print(amp.loss_scale()); optimizer.step()\n")
+    (tmp_path / "train.py").write_text(f"from states import save\n{odd}save(optimizer)\n")
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    (told,) = [f for f in report.findings if Path(f.anchor.path).name == "states.py" and f.code == "AMP512"]
+    assert told.anchor.line == 2
+    assert told.refuses
+    (reason,) = told.related
+    (why,) = {f.anchor for f in report.findings if f.code == "AMP513" and f.refuses}
+    assert reason.anchor == why

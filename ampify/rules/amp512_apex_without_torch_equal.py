@@ -2,7 +2,8 @@
 
 What it does
 ------------
-With `--target native`, names what comes nearest. The import stays, and all that the name is used for with it.
+With `--target native`, names what comes nearest. The import stays, and all that the name is used for with it. So does
+the import of `apex.amp` in each file of a program that cannot leave it (AMP513).
 
 Why it matters
 --------------
@@ -25,7 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.model.finding import Finding
+from ampify.model.anchor import Anchor
+from ampify.model.apex import ApexName
+from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.apex_core import core
@@ -42,11 +45,23 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         amp = core(project, settings, group)
         for file in group.files:
             for left in fates(project.files[file.path], file, amp.decided).left:
-                # Where all stays on apex's amp, AMP513 says why.
                 if amp.kept is None or not left.dotted.startswith("apex.amp"):
                     yield _finding(left)
+            # Where all stays on apex's amp, AMP513 says why, in one of the files.
+            if amp.kept is not None and amp.kept[0].path != file.path:
+                yield from (_waiting(s.anchor, amp.kept[0]) for s in file.imports if any(map(_is_amp, s.names)))
 
 
 def _finding(left: Left) -> Finding:
     message = f"{left.dotted} stays on NVIDIA apex: {left.reason}"
     return Finding(CODE, NAME, left.at, message, f"nearest: {left.nearest}", refuses=True)
+
+
+def _is_amp(name: ApexName) -> bool:
+    return name.apex and (name.dotted == "apex.amp" or name.dotted.startswith("apex.amp."))
+
+
+def _waiting(imported: Anchor, kept: Anchor) -> Finding:
+    message = "apex.amp stays here, as does what runs together with this file"
+    hint = "mend what AMP513 tells of there, or use --target runtime, where amp goes by the same names"
+    return Finding(CODE, NAME, imported, message, hint, refuses=True, related=(Related(kept, "this keeps it"),))

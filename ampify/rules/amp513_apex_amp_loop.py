@@ -149,7 +149,8 @@ def _begun(start: Start, code: str) -> Iterator[Edit]:
 
 def _all_of(parts: Iterable[str]) -> str:
     """The condition that all of several hold, as a bool."""
-    asked = list(parts)
+    # A level that decides on amp.initialize, and is given to it, is asked about once, whatever the quotes.
+    asked = list({part.replace("'", '"'): part for part in parts}.values())
     if len(asked) == 1:
         return asked[0] if _is_bool(asked[0]) else f"bool({asked[0]})"
     text = " and ".join(f"({part})" if " or " in part else part for part in asked)
