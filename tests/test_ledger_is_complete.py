@@ -80,3 +80,28 @@ def test_the_walk_finds_sites_of_every_kind() -> None:
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in FIXTURES.rglob("before/**/*.py")]
     kinds = {kind for text in texts for kind, _, _ in written(text)}
     assert kinds == {"backward", "step", "zero_grad", "clip", "grad_read", "save", "load"}
+
+
+def test_a_state_that_a_loop_takes_out_of_itself_is_followed(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+state = torch.load("old.pt")
+for key in ("outer", "inner"):
+    state = state.pop(key)
+model.load_state_dict(state)
+optimizer.load_state_dict(state.pop("optimizer"))
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).mean().backward()
+    optimizer.step()
+"""
+    (tmp_path / "train.py").write_text(text)
+    report = pipeline.run([tmp_path], Settings(root=str(tmp_path), cache=False))
+    assert not [finding.message for finding in report.findings if finding.code.startswith("AMP9")]
+    loads = [entry.site for entry in report.ledger if entry.site.kind == "load"]
+    # `torch.load`, and the optimizer that takes what came of it.
+    assert [site.anchor.line for site in loads] == [5, 9]
+    assert all(site.loop is not None for site in loads)

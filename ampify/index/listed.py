@@ -125,7 +125,9 @@ class Listing:
             inside = self.flow.elements(frozenset(v for v in values if isinstance(v, Container)))
             yield from sorted((v for v in values | inside if isinstance(v, State)), key=lambda v: v.number)
 
-    def _places(self, arguments: Iterable[f.Expr], frame: Frame) -> Iterator[Place]:
+    def _places(
+        self, arguments: Iterable[f.Expr], frame: Frame, parts: frozenset[Value] = frozenset()
+    ) -> Iterator[Place]:
         """Where the objects are made that arguments stand for, or are part of."""
         for argument in arguments:
             for value in sorted(self.flow.evaluate(argument, frame), key=lambda v: v.number):
@@ -133,6 +135,7 @@ class Listing:
                 if isinstance(whole, Instance | Container):
                     yield whole.place
                 made = self.flow.created.get(whole) if isinstance(whole, Instance) and whole.dotted[:1] == "." else None
-                if made is not None and isinstance(made[1].func, f.Attribute):
-                    # What a method of an object returned, such as `pop` of what was loaded, is a part of it.
-                    yield from self._places((made[1].func.value,), made[0])
+                if made is not None and isinstance(made[1].func, f.Attribute) and whole not in parts:
+                    # What a method of an object returned, such as `pop` of what was loaded, is a part of it; in
+                    # `state = state.pop(key)` of a loop, of itself.
+                    yield from self._places((made[1].func.value,), made[0], parts | {whole})
