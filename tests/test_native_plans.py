@@ -417,6 +417,27 @@ def test_a_model_that_goes_to_the_gpu_either_way_needs_no_condition(tmp_path: Pa
             "if gpus > 1:\n    model = torch.nn.DataParallel(model.cuda())\nelif gpus > 0:\n    model.cuda()",
             '"cuda", enabled=next(model.parameters()).is_cuda',
         ),
+        (
+            "gpus = torch.cuda.device_count()",
+            'if gpus:\n    model.cuda()\nelse:\n    model.to("cpu")',
+            '"cuda", enabled=next(model.parameters()).is_cuda',
+        ),
+        (
+            "gpus = torch.cuda.device_count()",
+            "model = model.cuda() if gpus else model",
+            '"cuda", enabled=next(model.parameters()).is_cuda',
+        ),
+        (
+            'where = torch.cuda.current_device() if torch.cuda.is_available() else "cpu"',
+            "model.to(where)",
+            '"cuda", enabled=next(model.parameters()).is_cuda',
+        ),
+        (
+            "",
+            'model.to("cuda" if torch.cuda.is_available() else "cpu")',
+            '("cuda" if torch.cuda.is_available() else "cpu"), '
+            'enabled=("cuda" if torch.cuda.is_available() else "cpu") == "cuda"',
+        ),
         ("", "model = model", '"cuda", enabled=next(model.parameters()).is_cuda'),
     ],
 )

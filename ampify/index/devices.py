@@ -28,12 +28,24 @@ class Devices:
 
     def at(self, spot: Spot, models: frozenset[Value]) -> Device | None:
         """The device at a place; None if nothing there tells it."""
+        if len({self.destination(m) for m in self.moves if _goes(m)}) > 1:
+            # Which of them is taken is known to the model alone.
+            return self.from_model(spot, models) or Device('"cuda"')
         return (
             self.from_variable(spot)
             or self.from_argument(spot)
             or self.from_condition(spot)
             or self.from_model(spot, models)
         )
+
+    def destination(self, move: Event) -> object:
+        """Where a move goes: a device, or what the code says."""
+        method = _method(move)
+        if method != "to":
+            return method
+        given = next(_arguments(move))
+        values = self.flow.evaluate(given, move.frame)
+        return values if _is_device(values) else self.flow.files[move.frame.path].text(given.span)
 
     def from_variable(self, spot: Spot) -> Device | None:
         """A `torch.device` in scope: the one that the models are moved to, or the only one."""
@@ -61,15 +73,28 @@ class Devices:
                 text = self.same(argument, move.frame, spot)
                 if text is None or any(isinstance(v, NoneValue) for v in values):
                     continue
-                if values and all(isinstance(v, Text) and v.text in KINDS for v in values):
-                    return Device(text, f'{text} == "cuda"')
+                named = {v.text if isinstance(v, Text) else "" for v in values}
+                whole = "cuda" in named or not self.chosen(argument, move.frame)
+                if values and whole and named <= KINDS:
+                    kind = text if isinstance(argument, f.Name | f.Attribute | f.Subscript) else f"({text})"
+                    return Device(kind, f'{kind} == "cuda"')
                 if "device" in text.lower():
                     return _compared(f"torch.device({text}).type")
         return None
 
+    def chosen(self, expr: f.Expr, frame: Frame) -> bool:
+        """Whether a condition chooses what a name is, so that besides what is known it may be the number of a GPU."""
+        name = dotted_name(expr) if not isinstance(expr, f.Operation) else None
+        home = self.flow.variables.home(frame, name) if name else None
+        body = self.flow.scope(home).body if home is not None else ()
+        values = [expr, *(s.value for s in statements(body) if isinstance(s, f.Assign) and _binds(s, name))]
+        return any(value.kind in ("IfExp", "BoolOp") for value in values)
+
     def from_condition(self, spot: Spot) -> Device | None:
         """`model.cuda()`, under a condition perhaps."""
         moves = [m for m in self.moves if isinstance(m.node, f.Call) and getattr(m.node.func, "attr", "") == "cuda"]
+        if any(part.kind in ("IfExp", "BoolOp") for move in moves for part in move.parents):
+            return None
         if any(_always(self.flow.scope(m.frame).body, moves) for m in moves):
             return Device('"cuda"')
         asked = {self.asked(move, spot) for move in moves}
@@ -125,6 +150,20 @@ class Devices:
                 return None
         text = self.flow.files[frame.path].text(expr.span)
         return text if "\n" not in text else None
+
+
+def _binds(statement: f.Assign, name: str | None) -> bool:
+    return any(dotted_name(target) == name for target in statement.targets)
+
+
+def _method(move: Event) -> str:
+    return move.node.func.attr if isinstance(move.node, f.Call) and isinstance(move.node.func, f.Attribute) else ""
+
+
+def _goes(move: Event) -> bool:
+    """Whether a move says where to."""
+    method = _method(move)
+    return method in ("cuda", "cpu", "xpu", "npu", "mps") or (method == "to" and any(_arguments(move)))
 
 
 def _is_device(values: Values) -> bool:

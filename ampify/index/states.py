@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.syntax import path_to
+from ampify.index.syntax import expressions, in_order, path_to, statements
 from ampify.index.values import Instance
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
@@ -79,7 +79,33 @@ class States:
         statement = facts.anchor(event.statement) if whole else None
         present = self.beside(event, "amp.load_state_dict")
         read_whole = self._read_whole(checkpoint or event.node.args[0], event) if event.node.args else None
-        return StateLoad(event.anchor, statement, source, present, read_whole, popped)
+        load = StateLoad(event.anchor, statement, source, present, read_whole, popped)
+        return self._with_removals(load, event, _key(event.node.args[0]) if event.node.args else None)
+
+    def _with_removals(self, load: StateLoad, event: Event, key: object) -> StateLoad:
+        """A load, with what takes keys out of its checkpoint: amp's would have to go with the optimizer's, once."""
+        facts = self.flow.files[event.frame.path]
+        body = self.flow.scope(event.frame).body
+        removals = [(owner, removed, s) for s in statements(body) for owner, removed in _removals(s)]
+        if load.source is None or load.statement is None:
+            last = facts.anchor(removals[-1][2]) if removals else None
+            return replace(load, popped=False, read_whole=load.read_whole or last)
+        ours = [s for owner, removed, s in removals if facts.text(owner.span) == load.source and removed == key]
+        others = [s for s in ours if s is not event.statement]
+        early = self._early(load, event)
+        if not others:
+            return replace(load, popped=load.popped and not early)
+        block, index = path_to(body, event.statement.span)[-1]
+        beside = len(others) == 1 and not load.popped and any(s is others[0] for s in block[index:])
+        if beside and not early:
+            return replace(load, popped=True)
+        return replace(load, popped=False, read_whole=load.read_whole or facts.anchor(others[-1]))
+
+    def _early(self, load: StateLoad, event: Event) -> bool:
+        """Whether all keys are gone over before the load, in its own function."""
+        place, begin = load.read_whole, self.flow.scope(event.frame).span[:2]
+        assert load.statement is not None
+        return place is not None and place.path == event.frame.path and begin <= place.start < load.statement.start
 
     def _read_whole(self, expr: f.Expr, event: Event) -> Anchor | None:
         """Where what `expr` may be, or was taken from, is read as a whole."""
@@ -108,6 +134,31 @@ def _checkpoint(argument: f.Expr) -> tuple[f.Expr | None, bool]:
         case f.Call(func=f.Attribute(attr="get" | "pop" as method, value=owner), args=(f.Constant(), *_)):
             return owner, method == "pop"
     return None, False
+
+
+def _key(argument: f.Expr) -> object:
+    """The constant key by which a state is taken out of a checkpoint; None if there is none."""
+    match argument:
+        case f.Subscript(index=f.Constant(value=key)):
+            return key
+        case f.Call(func=f.Attribute(), args=(f.Constant(value=key), *_)):
+            return key
+    return None
+
+
+def _removals(statement: f.Stmt) -> Iterator[tuple[f.Expr, object]]:
+    """What a statement takes keys out of, and which: `checkpoint.pop("optimizer")`, `del checkpoint["optimizer"]`."""
+    for whole in expressions(statement):
+        for expr, _ in in_order(whole):
+            if (
+                isinstance(expr, f.Call)
+                and isinstance(expr.func, f.Attribute)
+                and expr.func.attr == "pop"
+                and expr.args
+            ):
+                yield expr.func.value, _key(expr)
+            elif isinstance(expr, f.Subscript) and statement.kind == "Delete":
+                yield expr.value, _key(expr)
 
 
 def _plain(expr: f.Expr) -> bool:

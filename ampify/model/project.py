@@ -122,8 +122,9 @@ class StateLoad:
 
     def reader(self, *, loaded: bool) -> Anchor | None:
         """Where one key more would be met; a state that is `loaded` here and popped is gone before."""
-        gone = loaded and self.popped and self.source is not None and self.statement is not None
-        return None if gone else self.read_whole
+        if not self.popped:
+            return self.read_whole
+        return None if loaded else self.read_whole or self.site
 
 
 @dataclass(frozen=True, slots=True)
