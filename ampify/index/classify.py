@@ -345,7 +345,8 @@ class Classifier:
     def _move(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if inside:
             return
-        tensors = all(isinstance(r, Derived) for r in receivers)
+        # What converts a tensor, a parameter's too, makes another one.
+        tensors = all(isinstance(r, Derived | Parameters) for r in receivers)
         modules = self._moved(receivers) & self.trained if receivers and not tensors else frozenset()
         if modules and not any(isinstance(r, Derived) for r in receivers):
             yield self._event("move", node, frame, _ordered(modules))

@@ -14,6 +14,7 @@ from ampify.index.evidence import Evidence, unmet
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
 from ampify.index.listed import Listing
+from ampify.index.states import stores
 from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Value
@@ -210,7 +211,7 @@ class Loops:
         found: dict[tuple[Anchor, SiteKind], Site] = {}
         for event in self.trace.events:
             kind = SITES.get(event.kind)
-            if kind is None or (event.kind == "save" and event.detail == "state" and not _stores(event)):
+            if kind is None or (event.kind == "save" and event.detail == "state" and not stores(event)):
                 continue
             loop = self._loop_of.get(event.anchor)
             found.setdefault((event.anchor, kind), Site(kind, event.anchor, loop, self.trains(event, loop)))
@@ -251,12 +252,6 @@ def updates_in_place(event: Event) -> bool:
         and not _holds_grad(call.func)
         for call, part in pairwise(chain)
     )
-
-
-def _stores(event: Event) -> bool:
-    """Whether a state goes under a key of its own: `state["optimizer"] = optimizer.state_dict()`."""
-    statement = event.statement
-    return isinstance(statement, f.Assign) and isinstance(statement.targets[0], f.Subscript) and not event.parents
 
 
 def _calls_backward(node: f.Expr) -> bool:

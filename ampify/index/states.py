@@ -34,7 +34,7 @@ class States:
             present = any(self.is_amp_state(v, event) for v in values) or self.beside(event, AMP_STATE)
             return StateSave(event.anchor, event.anchor, statement, None, present, self._read_whole(event.node, event))
         target = event.statement.targets[0] if isinstance(event.statement, f.Assign) else None
-        if event.detail == "state" and isinstance(target, f.Subscript) and not event.parents:
+        if event.detail == "state" and isinstance(target, f.Subscript) and stores(event):
             base = facts.text(target.value.span)
             present = self.beside(event, AMP_STATE)
             return StateSave(event.anchor, None, statement, base, present, self._read_whole(target.value, event))
@@ -120,6 +120,13 @@ class States:
         """Whether a statement of the same function does the same for amp, under a condition perhaps."""
         facts = self.flow.files[event.frame.path]
         return any(text in facts.text(s.span) for s in self.flow.scope(event.frame).body)
+
+
+def stores(event: Event) -> bool:
+    """Whether a state goes under a key of its own, or those of several do: `state["optimizer"] = o.state_dict()`."""
+    statement = event.statement
+    lists = all(isinstance(part, f.Comprehension | f.Elements) for part in event.parents)
+    return isinstance(statement, f.Assign) and isinstance(statement.targets[0], f.Subscript) and lists
 
 
 def _keyword_values(node: f.Expr) -> tuple[f.Expr, ...]:

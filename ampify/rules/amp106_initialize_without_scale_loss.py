@@ -40,7 +40,10 @@ CODE = "AMP106"
 NAME = "initialize-without-scale-loss"
 MESSAGE = "this prepares for mixed precision, and nothing in the files given scales a loss"
 PACKAGES = ("apex", "ampify_runtime")
-HINT = "put each backward under `with amp.scale_loss(loss, optimizer) as scaled_loss:`"
+HINTS = {
+    "runtime": "put each backward under `with amp.scale_loss(loss, optimizer) as scaled_loss:`",
+    "native": "scale each loss; where this run does, it trains with gradients that were lost to float16 before",
+}
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -49,4 +52,4 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         return
     for facts, call, dotted in calls(project, PACKAGES, frozenset({"initialize"})):
         if dotted.endswith("amp.initialize"):
-            yield Finding(CODE, NAME, facts.anchor(call), MESSAGE, HINT)
+            yield Finding(CODE, NAME, facts.anchor(call), MESSAGE, HINTS[settings.target])

@@ -50,23 +50,28 @@ MESSAGE = (
 ENDING = (
     "a loss of this file takes probabilities: where they are of this sigmoid, it rounds to 0 or 1 in half precision"
 )
-HINT = "use binary_cross_entropy_with_logits, or compute the sigmoid by amp.float_function(torch.sigmoid)(logits)"
+LOGITS = "use binary_cross_entropy_with_logits, or compute the sigmoid "
+HINTS = {
+    "runtime": f"{LOGITS}by amp.float_function(torch.sigmoid)(logits)",
+    "native": f"{LOGITS}of logits.float() under torch.autocast(..., enabled=False)",
+}
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """One finding a loop, at the first such loss, and one for each sigmoid that a model of its files ends in; it
     forbids nothing."""
     told: set[Anchor] = set()
+    hint = HINTS[settings.target]
     for loop in project.loops:
         if loop.cross_entropies:
             first, *others = loop.cross_entropies
             related = tuple(Related(other.call, "as here") for other in others)
-            yield Finding(CODE, NAME, first.call, MESSAGE, HINT, loop=loop.id, related=related)
+            yield Finding(CODE, NAME, first.call, MESSAGE, hint, loop=loop.id, related=related)
             here = (Related(first.call, "the loss that takes probabilities"),)
             for sigmoid in _ends(project, loop):
                 if sigmoid not in told:
                     told.add(sigmoid)
-                    yield Finding(CODE, NAME, sigmoid, ENDING, HINT, loop=loop.id, related=here)
+                    yield Finding(CODE, NAME, sigmoid, ENDING, hint, loop=loop.id, related=here)
 
 
 def _ends(project: Project, loop: TrainingLoop) -> Iterator[Anchor]:
