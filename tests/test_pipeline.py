@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -200,15 +199,6 @@ def test_many_files_go_to_several_processes_with_the_same_results(monkeypatch: p
     ]
     assert rewriting.rewrite_files(jobs, 2) == rewriting.rewrite_files(jobs, 1) == tuple(map(rewrite_file, jobs))
     assert all(result.text for result in rewriting.rewrite_files(jobs, 8))
-
-
-def test_a_worker_leaves_interrupts_to_its_parent() -> None:
-    usual = signal.getsignal(signal.SIGINT)
-    try:
-        rewriting._leave_interrupts_to_the_parent()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, usual)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from ampify.index.amp_imports import free_name, possible_name, sure_name
 from ampify.index.apex_uses import apex_groups
 from ampify.index.evidence import unmet
-from ampify.index.extract import extract
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
 from ampify.index.listed import unlisted
 from ampify.index.loops import Loops
 from ampify.index.old_amp import respellings
 from ampify.index.programs import Program, programs
+from ampify.index.reading import read_facts
 from ampify.index.trace import Trace
 from ampify.index.unfollowed import Unfollowed
 from ampify.model import facts as f
@@ -25,7 +25,7 @@ from ampify.model.project import Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.model.site import Site
 from ampify.model.source import SourceFile
-from ampify.source import UnreadableSource, explain_syntax_error
+from ampify.stack import with_much_room
 
 # Of the budget, for a program in which nothing calls a backward: it has no loop to lose if that is too little.
 SEARCH_SHARE = 0.2
@@ -35,19 +35,19 @@ BESIDE = "no training starts from this file"
 def build_project(
     sources: Sequence[SourceFile],
     settings: Settings,
-    known: Mapping[str, f.FileFacts] | None = None,
+    known: Mapping[str, f.FileFacts | Finding] | None = None,
     crowded: frozenset[str] = frozenset(),
     told: Told = untold,
 ) -> Project:
     """Reads files and finds the training loops across them; a file that does not parse becomes a finding.
 
-    `known` are facts of files whose text is the same as when they were made; `crowded` are files that more others use
-    than can be followed, so that nothing in them is migrated. `told` hears how far it is.
+    `known` are facts of files whose text is the same as when they were made, or the findings on these files;
+    `crowded` are files that more others use than can be followed, so that nothing in them is migrated. `told` hears
+    how far it is.
     """
     files: dict[str, f.FileFacts] = {}
     unreadable: list[Finding] = []
-    for number, source in enumerate(sorted(sources, key=lambda s: s.path)):
-        told("reading", number, len(sources), source.path)
+    for source in sorted(sources, key=lambda s: s.path):
         facts = (known or {}).get(source.path) or _read(source)
         if isinstance(facts, f.FileFacts):
             files[source.path] = facts
@@ -145,11 +145,6 @@ def _failed(program: Program, failure: Exception) -> Finding:
 
 def _read(source: SourceFile) -> f.FileFacts | Finding:
     try:
-        return extract(source.path, source.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return _finding(source.path, explain_syntax_error(source, error))
-
-
-def _finding(path: str, reason: UnreadableSource) -> Finding:
-    where = line_anchor(path, reason.line or 1)
-    return Finding(reason.code, reason.name, where, reason.message, reason.hint, refuses=True)
+        return read_facts(source)
+    except RecursionError:
+        return with_much_room(lambda: read_facts(source, last=True))

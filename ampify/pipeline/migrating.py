@@ -9,12 +9,15 @@ from types import MappingProxyType
 from ampify.index import build_project
 from ampify.model.plan import Report
 from ampify.model.progress import Told, untold
+from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
+from ampify.pipeline.extracting import extract_files
 from ampify.pipeline.reading import Reading
 from ampify.pipeline.repairing import repair_sources
-from ampify.pipeline.settling import settle
+from ampify.pipeline.settling import Settled, settle
 from ampify.plan.silence import asks_to_be_skipped, read_comments
+from ampify.stack import with_much_room
 
 
 def migrate(
@@ -28,8 +31,13 @@ def migrate(
     """What is found in the files that were read, and their new texts; the arguments are those of a run."""
     repairs = repair_sources(reading.sources, settings, targets)
     sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
-    project = build_project(tuple(sources.values()), settings, crowded=reading.crowded, told=told)
-    settled = settle(project, sources, settings, prove=prove, targets=targets)
+    extracted = extract_files(tuple(sources.values()), settings.jobs, told)
+
+    def work() -> tuple[Project, Settled]:
+        project = build_project(tuple(sources.values()), settings, extracted.known, reading.crowded, told)
+        return project, settle(project, sources, settings, prove=prove, targets=targets)
+
+    project, settled = with_much_room(work) if extracted.deep else work()
     plan = settled.plan
     asking = {path for path, source in reading.sources.items() if asks_to_be_skipped(source.raw)}
     unread = (*reading.failures, *(finding for finding in project.unreadable if finding.anchor.path not in asking))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ from ampify.gate import check
 from ampify.model.edit import Edit, EditLines
 from ampify.model.section import Section
 from ampify.model.source import SourceFile
-from ampify.rewrite import RewriteFailed, rewrite, rewrite_lines
+from ampify.rewrite import NestsDeeply, RewriteFailed, load_editor, rewrite, rewrite_lines
 from ampify.source import decode_source
 
 Job: TypeAlias = tuple[SourceFile, tuple[Edit, ...], tuple[Section, ...]]
@@ -37,24 +36,46 @@ class Rewritten:
 def rewrite_files(jobs: Sequence[Job], workers: int) -> tuple[Rewritten, ...]:
     """Every job's result, in the order of the jobs, whatever the number of workers."""
     useful = min(workers, len(jobs) // FILES_PER_WORKER)
-    if useful < 2:
-        results = tuple(map(rewrite_file, jobs))
-    else:
-        from concurrent.futures import ProcessPoolExecutor  # most runs need none of it
-
-        with ProcessPoolExecutor(useful, initializer=_leave_interrupts_to_the_parent) as pool:
-            results = tuple(pool.map(rewrite_file, jobs, chunksize=FILES_PER_WORKER // 6))
+    tried = [None if useful > 1 else _rewritten_here(job) for job in jobs]
+    apart = [number for number, result in enumerate(tried) if result is None]
+    for number, result in _rewritten_apart([jobs[number] for number in apart], max(useful, 1)):
+        tried[apart[number]] = result
+    results = tuple(result for result in tried if result is not None)
     for result in results:
         if result.trace:
             _log.debug("%s: %s", result.path, result.trace)
     return results
 
 
-def rewrite_file(job: Job) -> Rewritten:
-    """One file's new text, if it can be made and passes the gate."""
+def _rewritten_here(job: Job) -> Rewritten | None:
+    """The result, made in this process; None for code so deep that LibCST might take the process down."""
+    try:
+        return rewrite_file(job, shallow=True)
+    except NestsDeeply:
+        return None
+
+
+def _rewritten_apart(jobs: Sequence[Job], workers: int) -> Iterator[tuple[int, Rewritten]]:
+    """The number of each job with its result, made in processes that may be lost."""
+    if not jobs:
+        return
+    from ampify.pipeline.workers import Lost, spread  # most runs need none
+
+    # Once for all: workers start as copies of this process.
+    load_editor()
+    for number, result in spread(rewrite_file, jobs, workers):
+        if isinstance(result, Lost):
+            result = Rewritten(jobs[number][0].path, None, f"rewriting it {result.reason}")
+        yield number, result
+
+
+def rewrite_file(job: Job, *, shallow: bool = False) -> Rewritten:
+    """One file's new text, if it can be made and passes the gate; with `shallow`, raises NestsDeeply for deep code."""
     source, edits, sections = job
     try:
-        text, failure = _edited(source, edits, sections)
+        text, failure = _edited(source, edits, sections, shallow=shallow)
+    except NestsDeeply:
+        raise
     except RewriteFailed as refusal:
         return Rewritten(source.path, None, str(refusal))
     except Exception as problem:  # noqa: BLE001 (one file's failure is that file's alone, and is reported)
@@ -71,13 +92,11 @@ def renewed(source: SourceFile, text: str) -> SourceFile:
     return decode_source(raw, source.path) if source.notebook else replace(source, raw=raw, text=text)
 
 
-def _edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section]) -> tuple[str, str | None]:
+def _edited(
+    source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section], *, shallow: bool
+) -> tuple[str, str | None]:
     """The new text, and what the gate has against it; what is not Python has no gate to pass."""
     if any(isinstance(edit, EditLines) for edit in edits):
         return rewrite_lines(source, edits), None
-    text = rewrite(source, edits, sections)
+    text = rewrite(source, edits, sections, shallow=shallow)
     return text, check(source, text, edits)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

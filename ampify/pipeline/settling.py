@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from ampify.index import build_project
 from ampify.model.anchor import line_anchor
+from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
 from ampify.model.plan import Plan
 from ampify.model.project import Project
@@ -93,7 +94,10 @@ def _unstable(
     if not texts:
         return {}
     again = [renewed(source, texts.get(path, source.text)) for path, source in sources.items()]
-    same = {path: facts for path, facts in first.files.items() if path not in texts}
+    # What could not be read is not tried again: it is as it was.
+    known: dict[str, FileFacts | Finding] = {finding.anchor.path: finding for finding in first.unreadable}
+    known.update(first.files)
+    same = {path: found for path, found in known.items() if path not in texts}
     project = build_project(again, replace(settings, evidence=False), same, first.crowded)
     second = make_plan(project, run_rules(project, settings), settings)
     groups = _group_counts(second, {group for group, _ in second.groups})

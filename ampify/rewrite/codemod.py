@@ -28,10 +28,10 @@ from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite.blocks import Statement, statements_of
 from ampify.rewrite.composition import Change, Composition, check_header
-from ampify.rewrite.depth import depth_of, with_room_for
+from ampify.rewrite.depth import COMFORTABLE, depth_of, with_room_for
 from ampify.rewrite.excerpt import Excerpt, excerpt
 from ampify.rewrite.expressions import find_expression
-from ampify.rewrite.failure import RewriteFailed
+from ampify.rewrite.failure import NestsDeeply, RewriteFailed
 from ampify.rewrite.imports import Header
 from ampify.rewrite.moves import Moves, Orders
 from ampify.rewrite.parameters import with_parameter
@@ -50,12 +50,17 @@ _STATEMENTS: Final = {
 }
 
 
-def edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section]) -> str:
-    """The text of `source` with `edits` made, of which only the `sections` concerned are read; raises RewriteFailed."""
+def edited(source: SourceFile, edits: Sequence[Edit], sections: Sequence[Section], *, shallow: bool = False) -> str:
+    """The text of `source` with `edits` made, of which only the `sections` concerned are read.
+
+    Raises RewriteFailed, and with `shallow` NestsDeeply for deep code.
+    """
     if any(isinstance(edit, EditLines) for edit in edits):
         raise RewriteFailed("a Python file cannot be edited by lines")
     read = excerpt(source.text, sections, edits)
     depth = depth_of(read.plain)
+    if shallow and depth > COMFORTABLE:
+        raise NestsDeeply(f"its code nests {depth} deep")
     try:
         return with_room_for(depth, lambda: _edited(source, read, list(dict.fromkeys(edits))))
     except RecursionError as error:

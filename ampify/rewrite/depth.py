@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import keyword
-import sys
-import threading
 import tokenize
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ampify.rewrite.failure import RewriteFailed
+from ampify.stack import with_much_room
 
 _Result = TypeVar("_Result")
 
@@ -19,14 +18,9 @@ MOST_BRACKETS: Final = 200
 # CPython's parser gives up at about this depth of operators and calls (three levels a frame of its default limit).
 MOST_DEPTH: Final = 3_000
 # Up to here the ordinary stack and recursion limit do, with much to spare.
-_COMFORTABLE: Final = 40
-# Bytes; measured: LibCST reads 3,000 nested calls in less. Memory is used as the stack grows, not before.
-_STACK: Final = 512 * 1024 * 1024
-# Frames; LibCST needs about ten a level.
-_RECURSION: Final = 100_000
+COMFORTABLE: Final = 40
 _NESTING_WORDS: Final = frozenset(keyword.kwlist) - {"True", "False", "None"}
 _NEUTRAL: Final = frozenset({"=", ":", ";"})
-_limits: Final = threading.Lock()
 
 
 def depth_of(text: str) -> int:
@@ -57,35 +51,9 @@ def depth_of(text: str) -> int:
 
 def with_room_for(depth: int, work: Callable[[], _Result]) -> _Result:
     """What `work` returns, called where code nested `depth` deep does not exhaust the stack."""
-    if depth <= _COMFORTABLE:
+    if depth <= COMFORTABLE:
         return work()
-    results: list[_Result] = []
-    problems: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            results.append(work())
-        except BaseException as problem:  # noqa: BLE001 (raised again where it belongs)
-            problems.append(problem)
-
-    _run_in_deep_thread(attempt)
-    if problems:
-        raise problems[0]
-    return results[0]
-
-
-def _run_in_deep_thread(work: Callable[[], None]) -> None:
-    # Both limits belong to the whole process: nobody else may change them meanwhile.
-    with _limits:
-        recursion, stack = sys.getrecursionlimit(), threading.stack_size(_STACK)
-        sys.setrecursionlimit(max(recursion, _RECURSION))
-        try:
-            thread = threading.Thread(target=work, daemon=True)
-            thread.start()
-            thread.join()
-        finally:
-            threading.stack_size(stack)
-            sys.setrecursionlimit(recursion)
+    return with_much_room(work)
 
 
 def _tokens(text: str) -> list[tuple[int, str]]:

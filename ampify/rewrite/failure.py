@@ -10,3 +10,7 @@ class RewriteFailed(Exception):
     def reason(self) -> str:
         """Why the edits cannot be made."""
         return str(self)
+
+
+class NestsDeeply(RewriteFailed):
+    """The code is so deep that reading it might take the process down: it is to be read in one of its own."""

@@ -47,7 +47,7 @@ def test_deep_code_is_edited(kind: str) -> None:
 
 
 def test_code_too_deep_for_the_room_there_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ampify.rewrite.depth._RECURSION", 1_100)
+    monkeypatch.setattr("ampify.stack._RECURSION", 1_100)
     text = f"loss.backward()\n{DEEP['sum'](2_000)}\n"
     with pytest.raises(RewriteFailed, match="nests 1999 deep, which is more than LibCST can read"):
         rewrite(decode_source(text.encode(), "train.py"), [Script("loss.backward()\n").wrap("loss.backward()")])
