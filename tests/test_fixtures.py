@@ -42,6 +42,8 @@ SET_UP = (
     b"torch.amp import",
     b'("cuda"',
     b"import nullcontext",
+    b"non_blocking=",
+    b".item()",
 )
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 

@@ -507,6 +507,26 @@ def test_the_forward_that_a_penalty_is_given_is_computed_in_float32(tmp_path: Pa
     assert half.values == pytest.approx(original.values, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # Two statements may set what is differentiated, it is changed in place, or nothing here sets it.
+        ("            out = self.critic(mixed)\n", "            if step:\n                out = self.critic(mixed)\n"),
+        ("            out = self.critic(mixed)\n", "            out = self.critic(mixed)\n            out += 1\n"),
+        ("self.penalty(out, mixed)", "self.penalty(self.critic(mixed), mixed)"),
+        # What passes through a module once more is in its precision.
+        ("= MIXED.requires_grad_()", "= made(alpha * real + (1 - alpha) * fake).detach().requires_grad_()"),
+        # What is mixed, but with an option alone.
+        ("= MIXED.requires_grad_()", "= (fake * step).requires_grad_()"),
+    ],
+)
+def test_a_penalty_whose_forward_is_not_told_is_refused(before: str, after: str, tmp_path: Path) -> None:
+    text = PENALIZED.replace(before, after).replace("MIXED", "(alpha * real + (1 - alpha) * fake)")
+    texts, report = migrate(tmp_path, train=text)
+    assert texts["train"] == text
+    assert {f.code for f in report.findings if f.refuses} <= {"AMP230", "AMP231"}
+
+
 @pytest.mark.parametrize("mixed", ["(0.5 * fake)", "torch.clamp(2 * fake, 0, 1)", "fake.clone()"])
 def test_a_penalty_on_what_a_model_made_in_half_precision_is_refused(mixed: str, tmp_path: Path) -> None:
     before = PENALIZED.replace("MIXED", mixed)
@@ -548,6 +568,16 @@ data = [torch.ones(2, 4)]
 trainer.fit(data, 2)
 trainer.fit(data, 1)
 """
+
+
+def test_a_penalty_on_what_was_reshaped_since_it_was_mixed_is_computed_in_float32(tmp_path: Path) -> None:
+    mixed = "(alpha * real + (1 - alpha) * fake)"
+    text = PENALIZED.replace(
+        "            mixed = MIXED", f"            mixed = {mixed}\n            mixed = mixed.view(6, 4)"
+    )
+    texts, report = migrate(tmp_path, train=text)
+    assert [summary.state for summary in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert "\n            out = self.critic(mixed)\n" in texts["train"]
 
 
 def test_a_trainer_that_is_run_twice_steps_one_optimizer(tmp_path: Path, runner: Runner) -> None:

@@ -25,7 +25,15 @@ from tests.test_fixtures import follows
 CASES = {case.name: case for case in all_cases()}
 BY_HAND = [name for name, case in CASES.items() if (case.folder / "after-native").is_dir()]
 # Scripts that train, and what the native target refuses of them, with the code that says why.
-REFUSED = {"bce_loss": "AMP230", "semicolons": "AMP231", "gradient_penalty": "AMP230", "noam_wrapper": "AMP122"}
+REFUSED = {
+    "bce_loss": "AMP230",
+    "gradient_penalty": "AMP230",
+    "noam_wrapper": "AMP122",
+    "optimizers_in_list": "AMP122",
+    "out_of_memory": "AMP231",
+    "returned_step": "AMP122",
+    "semicolons": "AMP231",
+}
 APEX = {"apex_script", "apex_unfinished"}
 TRAINING = [
     name
@@ -46,7 +54,7 @@ AROUND = {
     "receivers",
 }
 # The script itself asks whether there is a GPU, which decides on bfloat16 as well.
-ON_GPU_ALONE = {"global_optimizer", "old_clip_spelling", "optimizer_in_branches"}
+ON_GPU_ALONE = {"global_optimizer", "old_clip_spelling", "optimizer_in_branches", "tensor_types"}
 _ENABLED = re.compile(r"enabled=.*\)(:?)(\s*)$")
 
 

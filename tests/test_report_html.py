@@ -229,7 +229,7 @@ def test_the_flow_of_a_loop_has_its_parts_in_order_with_the_worst_state() -> Non
         ("backward", "rewritten", [70]),
         ("clip", "absent", []),
         ("step", "right", [71]),
-        ("checkpoint", "rewritten", [36, 54]),
+        ("checkpoint", "rewritten", [32, 36, 54, 82]),
     ]
     assert [line for _, line in flow.cleared] == [69]
     assert (flow.stages[flow.first].title, flow.stages[flow.last].title) == ("backward", "step")

@@ -92,13 +92,15 @@ class PenaltyForwards:
         what is none of a model's, now or in the statements before."""
         if seen == _STEPS:
             return False
-        if not self.is_computed(expr, before, frame) or self.is_mixed(expr, before, frame):
+        if not self.is_computed(expr, before, frame):
+            return True
+        if any(self.runs_module(part, frame) for part, _ in in_order(expr)):
+            return False
+        if self.is_mixed(expr, before, frame):
             return True
         names = [p for p, _ in in_order(expr) if isinstance(p, f.Name) and self.is_computed(p, before, frame)]
-        if not names or any(self.runs_module(part, frame) for part, _ in in_order(expr)):
-            return False
         settings = [self.setting(name, before, frame) for name in names]
-        return all(found is not None and self.is_wide(*found, frame, seen + 1) for found in settings)
+        return bool(names) and all(found is not None and self.is_wide(*found, frame, seen + 1) for found in settings)
 
     def is_computed(self, expr: f.Expr, before: tuple[f.Stmt, ...], frame: Frame, seen: int = 0) -> bool:
         """Whether a model may have computed a part of a tensor, detached perhaps."""
