@@ -102,8 +102,8 @@ def main() -> None:
 @click.option(
     "--target",
     shell_complete=choosing("target"),
-    metavar="runtime",
-    help="What the migrated code is written for.  [default: runtime]",
+    metavar="[runtime|native]",
+    help="What the migrated code is written for: the bundled runtime, or torch.amp alone.  [default: runtime]",
 )
 @click.option(
     "--opt-level",

@@ -22,7 +22,9 @@ def plans(project: Project, settings: Settings) -> Iterator[tuple[TrainingLoop, 
     if settings.opt_level in CASTS:
         for loop in project.loops:
             if loop.apex is not None:
-                yield replace(loop, id=shared_group(project, loop)), loop.apex.scaling
+                # One that is on the runtime has no imports of apex to leave: it stays as it is.
+                if any(loop.id in group.loops for group in project.apex):
+                    yield replace(loop, id=shared_group(project, loop)), loop.apex.scaling
             elif loop.scaling is not None and not any(place.present for place in loop.initializes):
                 yield loop, loop.scaling
 
