@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 import ampify
 from ampify import bulk_command, pipeline, verify_command
-from ampify.config import OPTIONS, SITES, Options, read_options
+from ampify.config import OPTIONS, RUN_FLAGS, SITES, Options, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.nameless import CommandsFirst, NamelessCommand
 from ampify.report.colour import wants_colour
@@ -33,7 +33,7 @@ from ampify.rules import Rule, all_rules, find_rule, rule_codes
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
 # Parameters of `migrate` that are for this module alone, and options that take several values in one.
-OWN = ("paths", "write", "check", "config", "verbose", "quiet", "statistics", "verify", "explain-sites")
+OWN = ("paths", *RUN_FLAGS)
 LISTS = ("select", "ignore")
 
 

@@ -17,7 +17,7 @@ from ampify.index.regions import Stretch
 from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Scalings
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
-from ampify.index.values import External, Frame, Value
+from ampify.index.values import External, Frame, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.apex_loop import ApexLoop, Block, Masters, State
@@ -210,7 +210,7 @@ class _Leaving(Planning):
     def read_of(self, event: Event) -> list[Value]:
         if event.detail != "master":
             return Planning.read_of(self, event)
-        return sorted(self.mastered(event) & self.parts.optimizers, key=lambda value: value.number)
+        return ordered(self.mastered(event) & self.parts.optimizers)
 
     def mastered(self, clip: Event) -> frozenset[Value]:
         """The optimizers whose parameters a clip asks `amp.master_params` for."""

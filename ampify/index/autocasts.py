@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import path_to
-from ampify.index.values import Frame, Instance, Value, Values
+from ampify.index.values import Frame, Instance, Value, Values, ordered
 from ampify.model import facts as f
 
 
@@ -23,7 +23,7 @@ def is_autocast(value: Value) -> bool:
 
 def scalers(values: Values) -> tuple[Value, ...]:
     """The scalers among values, in order."""
-    return tuple(sorted(filter(is_scaler, values), key=lambda value: value.number))
+    return tuple(ordered(filter(is_scaler, values)))
 
 
 def autocasts_around(flow: Flow, event: Event) -> Iterator[tuple[Frame, f.With, f.Call | None]]:

@@ -10,7 +10,7 @@ from ampify.index.apex_uses import apex_groups
 from ampify.index.evidence import unmet
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
-from ampify.index.listed import unlisted
+from ampify.index.listed import by_path, unlisted
 from ampify.index.loops import Loops
 from ampify.index.old_amp import respellings
 from ampify.index.programs import Program, programs
@@ -93,10 +93,11 @@ def _beside(
     files: Iterable[f.FileFacts], leading: frozenset[str], sites: Sequence[Site], *, explained: bool
 ) -> Iterator[Site]:
     """What looks like a site in files that no program starts from: training code uses them, and they hold none."""
+    known = by_path(sites)
     for facts in files:
         if facts.path in leading:
             continue
-        for named in unlisted(facts, (site for site in sites if site.anchor.path == facts.path)):
+        for named in unlisted(facts, known.get(facts.path, ())):
             anchor = facts.anchor(named.node)
             yield Site(named.kind, anchor, None, training=False, evidence=unmet(anchor, BESIDE) if explained else ())
 

@@ -25,6 +25,7 @@ from ampify.index.values import (
     Place,
     Value,
     Values,
+    ordered,
 )
 from ampify.model import facts as f
 
@@ -274,7 +275,7 @@ class Calls:
         heirs = [made for c, made in self.made.items() if c is cls or cls in flow.classes.order(c)]
         known = [instance for made in heirs for instance in made]
         if known:
-            return sorted(known, key=lambda i: i.number)
+            return list(ordered(known))
         scope = flow.classes.scope(cls)
         return [flow.make(Instance, (cls.path, scope.span), (), cls, f"{cls.path}:{scope.qualname}")]
 

@@ -26,6 +26,7 @@ from ampify.index.values import (
     State,
     Value,
     Values,
+    ordered,
     trail,
 )
 from ampify.index.words import FOREIGN, NAMES, NOT_OPTIMIZERS, PRECISIONS
@@ -190,9 +191,9 @@ class Classifier:
             yield self._event("autograd_grad", node, frame, (), "penalty" if penalty else "")
         elif dotted in catalog.WRAPS:
             modules = self.entities.modules(arguments)
-            yield self._event("wrap", node, frame, _ordered(modules))
+            yield self._event("wrap", node, frame, tuple(ordered(modules)))
         elif dotted in catalog.SAME_MODULE or dotted.endswith("convert_syncbn_model"):
-            yield self._event("move", node, frame, _ordered(self.entities.modules(arguments)))
+            yield self._event("move", node, frame, tuple(ordered(self.entities.modules(arguments))))
         elif dotted in catalog.BINARY_CROSS_ENTROPY:
             yield self._event("cross_entropy", node, frame)
         elif dotted == "dict":
@@ -205,7 +206,7 @@ class Classifier:
                 yield self._event("save", node, frame, states, "alone")
             elif any(isinstance(v, State) for v in arguments):
                 saved = frozenset(v.of for v in arguments if isinstance(v, State))
-                yield self._event("save", node, frame, _ordered(self.entities.modules(saved)), "model")
+                yield self._event("save", node, frame, tuple(ordered(self.entities.modules(saved))), "model")
         elif dotted.endswith("ampify_runtime.amp.initialize"):
             given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
             everything = frozenset().union(*given) if given else NOTHING
@@ -308,7 +309,7 @@ class Classifier:
             trained = self.entities.trained(optimizer)
             if trained and trained <= modules:
                 optimizers.add(optimizer)
-        yield self._event("zero_grad", node, frame, _ordered(frozenset(optimizers)))
+        yield self._event("zero_grad", node, frame, tuple(ordered(frozenset(optimizers))))
 
     def _clip(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if not inside and node.args:
@@ -349,10 +350,10 @@ class Classifier:
         tensors = all(isinstance(r, Derived | Parameters) for r in receivers)
         modules = self._moved(receivers) & self.trained if receivers and not tensors else frozenset()
         if modules and not any(isinstance(r, Derived) for r in receivers):
-            yield self._event("move", node, frame, _ordered(modules))
+            yield self._event("move", node, frame, tuple(ordered(modules)))
         kind = self._precision(node, frame)
         if kind == "half" or (kind == "double" and modules):
-            yield self._event(kind, node, frame, _ordered(modules))
+            yield self._event(kind, node, frame, tuple(ordered(modules)))
 
     def _moved(self, receivers: Values) -> frozenset[Value]:
         """The modules that a conversion of receivers concerns; a tensor that a module keeps is not the module."""
@@ -374,10 +375,6 @@ def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
     for name in (n for statement in facts.imports for n in statement.names):
         if name.attribute in NAMES and name.bound != name.attribute:
             yield name.bound, str(name.attribute)
-
-
-def _ordered(values: frozenset[Value]) -> tuple[Value, ...]:
-    return tuple(sorted(values, key=lambda v: v.number))
 
 
 HANDLERS = {

@@ -84,15 +84,11 @@ class Devices:
 
     def chosen(self, expr: f.Expr, frame: Frame) -> bool:
         """Whether a condition chooses what a name is, so that besides what is known it may be the number of a GPU."""
-        name = dotted_name(expr) if not isinstance(expr, f.Operation) else None
-        home = self.flow.variables.home(frame, name) if name else None
-        body = self.flow.scope(home).body if home is not None else ()
-        values = [expr, *(s.value for s in statements(body) if isinstance(s, f.Assign) and _binds(s, name))]
-        return any(value.kind in ("IfExp", "BoolOp") for value in values)
+        return any(value.kind in ("IfExp", "BoolOp") for value in (expr, *self.assigned(expr, frame)))
 
     def from_condition(self, spot: Spot) -> Device | None:
         """`model.cuda()`, under a condition perhaps."""
-        moves = [m for m in self.moves if isinstance(m.node, f.Call) and getattr(m.node.func, "attr", "") == "cuda"]
+        moves = [m for m in self.moves if _method(m) == "cuda"]
         if any(part.kind in ("IfExp", "BoolOp") for move in moves for part in move.parents):
             return None
         if any(_always(self.flow.scope(m.frame).body, moves) for m in moves):
@@ -120,12 +116,15 @@ class Devices:
 
     def is_flag(self, test: f.Expr, frame: Frame) -> bool:
         """Whether a variable is set by what surely is a boolean, wherever its function or module sets it."""
-        name = dotted_name(test)
-        home = self.flow.variables.home(frame, name.partition(".")[0]) if name else None
-        body = self.flow.scope(home).body if home is not None else ()
-        assigns = [s for s in statements(body) if isinstance(s, f.Assign)]
-        values = [s.value for s in assigns if any(dotted_name(target) == name for target in s.targets)]
+        values = self.assigned(test, frame)
         return bool(values) and all(map(_is_flag, values))
+
+    def assigned(self, expr: f.Expr, frame: Frame) -> list[f.Expr]:
+        """What a variable or its attribute is set to where the function or module of the variable sets it."""
+        name = dotted_name(expr)
+        home = self.flow.variables.home(frame, name.partition(".")[0]) if name else None
+        assigns = (s for s in statements(self.flow.scope(home).body) if isinstance(s, f.Assign)) if home else ()
+        return [s.value for s in assigns if any(dotted_name(target) == name for target in s.targets)]
 
     def tests(self, move: Event) -> list[f.Expr]:
         """What a move stands under; `__name__` aside."""
@@ -152,10 +151,6 @@ class Devices:
         return text if "\n" not in text else None
 
 
-def _binds(statement: f.Assign, name: str | None) -> bool:
-    return any(dotted_name(target) == name for target in statement.targets)
-
-
 def _method(move: Event) -> str:
     return move.node.func.attr if isinstance(move.node, f.Call) and isinstance(move.node.func, f.Attribute) else ""
 
@@ -176,7 +171,7 @@ def _settled(values: Values) -> bool:
 
 
 def _arguments(move: Event) -> Iterator[f.Expr]:
-    if isinstance(move.node, f.Call) and getattr(move.node.func, "attr", "") == "to":
+    if isinstance(move.node, f.Call) and _method(move) == "to":
         yield from move.node.args[:1]
         yield from (value for name, value in move.node.keywords if name == "device")
 

@@ -17,6 +17,7 @@ from ampify.index.values import (
     Parameters,
     Value,
     Values,
+    ordered,
 )
 
 
@@ -48,7 +49,7 @@ class Entities:
         for value in values:
             if isinstance(value, Container):
                 found.update(v for v in self.flow.elements(frozenset((value,))) if self.is_optimizer(v))
-        return tuple(sorted(found, key=lambda v: v.number))
+        return tuple(ordered(found))
 
     def trained(self, optimizer: Value) -> frozenset[Value]:
         """The outermost modules whose parameters an optimizer was given; empty if that is not known."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ampify.index.classify import Classifier
 from ampify.index.events import Event
-from ampify.index.positions import Rest, hop, ordered
-from ampify.index.values import Container, Derived, Frame, Instance, Opaque, Parameters, State, Value
+from ampify.index.positions import Rest, hop
+from ampify.index.values import Container, Derived, Frame, Instance, Opaque, Parameters, State, Value, ordered
 from ampify.index.ways import Ways
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify import catalog
-from ampify.index.positions import ASSIGNED, ELEMENT, At, Held, Looking, Step, hop, ordered
+from ampify.index.positions import ASSIGNED, ELEMENT, At, Held, Looking, Step, hop
 from ampify.index.values import (
     ClassValue,
     Container,
@@ -20,6 +20,7 @@ from ampify.index.values import (
     State,
     Text,
     Value,
+    ordered,
 )
 from ampify.index.written import Written
 from ampify.model import facts as f

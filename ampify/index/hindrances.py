@@ -11,6 +11,7 @@ from ampify.index.penalty_forwards import PenaltyForwards
 from ampify.index.slices import reads
 from ampify.index.trace import Trace
 from ampify.index.unscaling import Unscaling
+from ampify.index.values import ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 
@@ -50,7 +51,7 @@ class Hindrances:
     def refuse_shared_parameters(self) -> None:
         """Two optimizers that step the same parameters on the same gradients."""
         for event in self.backwards:
-            for one, other in combinations(sorted(event.feeds, key=lambda value: value.number), 2):
+            for one, other in combinations(ordered(event.feeds), 2):
                 # Where one statement steps both, it is one of them or the other.
                 apart = event.feeds[one].anchor != event.feeds[other].anchor
                 if apart and self.trace.classify.entities.share(one, other):

@@ -18,7 +18,7 @@ from ampify.index.placing import Ingredients, Placing
 from ampify.index.switches import Switches
 from ampify.index.syntax import in_order
 from ampify.index.trace import Trace
-from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters, Value, Values
+from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters, Value, Values, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Initialize, Obstacle
@@ -104,16 +104,16 @@ class Initializing:
 
     def choices(self, optimizers: frozenset[Value]) -> list[frozenset[Value]]:
         """Optimizers put together unless one run cannot build both."""
-        ordered = sorted(optimizers, key=lambda optimizer: optimizer.number)
+        members = ordered(optimizers)
         groups = Groups()
-        for one, other in combinations(ordered, 2):
+        for one, other in combinations(members, 2):
             builds = ((a, b) for a in self.trace.builds.get(one, ()) for b in self.trace.builds.get(other, ()))
             if not all(apart(a, b, self.flow) for a, b in builds):
                 groups.merge([one, other])
         found: dict[Hashable, set[Value]] = {}
-        for optimizer in ordered:
+        for optimizer in members:
             found.setdefault(groups.find(optimizer), set()).add(optimizer)
-        return [frozenset(members) for members in found.values()]
+        return [frozenset(group) for group in found.values()]
 
     def no_place(
         self, optimizers: frozenset[Value], models: frozenset[Value], running: list[Event], related: tuple[Event, ...]
@@ -131,7 +131,7 @@ class Initializing:
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
-        for optimizer in sorted(optimizers, key=lambda value: value.number):
+        for optimizer in ordered(optimizers):
             fed = [e for e in running if optimizer in e.feeds]
             builds = [b for b in self.trace.builds.get(optimizer, ()) if any(b.root == e.root for e in fed)]
             last = [max(n for n in self.rounds(e) if n < e.feeds[optimizer].number) for e in fed]
@@ -215,7 +215,7 @@ class Initializing:
         """What one run trains and what makes it ready; what it takes from a module it imports was built there."""
         root = backwards[0].root
         builds = []
-        for optimizer in sorted(optimizers, key=lambda v: v.number):
+        for optimizer in ordered(optimizers):
             events = [e for e in related if e.kind == "build" and optimizer in e.values]
             here = [e for e in events if e.root == root] or events
             builds += here[:1]

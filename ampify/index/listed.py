@@ -10,7 +10,7 @@ from ampify.index.entities import root
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import dotted_name, expressions, in_order, last_name, statements
-from ampify.index.values import Container, Frame, Instance, Place, State, Value
+from ampify.index.values import Container, Frame, Instance, Place, State, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.site import Site, SiteKind
@@ -59,6 +59,14 @@ def _kind(node: f.Expr, parents: tuple[f.Expr, ...]) -> SiteKind | None:
     if name == "step" and "opt" not in last_name(node.func.value).lower():
         return None
     return _METHODS.get(name) or _FUNCTIONS.get(dotted_name(node.func))
+
+
+def by_path(sites: Iterable[Site]) -> dict[str, list[Site]]:
+    """Sites by the files that they are in."""
+    found: dict[str, list[Site]] = {}
+    for site in sites:
+        found.setdefault(site.anchor.path, []).append(site)
+    return found
 
 
 def unlisted(facts: f.FileFacts, sites: Iterable[Site]) -> Iterator[Named]:
@@ -123,14 +131,14 @@ class Listing:
         for argument in arguments:
             values = self.flow.evaluate(argument, frame)
             inside = self.flow.elements(frozenset(v for v in values if isinstance(v, Container)))
-            yield from sorted((v for v in values | inside if isinstance(v, State)), key=lambda v: v.number)
+            yield from ordered(v for v in values | inside if isinstance(v, State))
 
     def _places(
         self, arguments: Iterable[f.Expr], frame: Frame, parts: frozenset[Value] = frozenset()
     ) -> Iterator[Place]:
         """Where the objects are made that arguments stand for, or are part of."""
         for argument in arguments:
-            for value in sorted(self.flow.evaluate(argument, frame), key=lambda v: v.number):
+            for value in ordered(self.flow.evaluate(argument, frame)):
                 whole = root(value)
                 if isinstance(whole, Instance | Container):
                     yield whole.place

@@ -13,7 +13,7 @@ from ampify.index.events import Event, at_places
 from ampify.index.evidence import Evidence, unmet
 from ampify.index.flow import Flow
 from ampify.index.grouping import group
-from ampify.index.listed import Listing
+from ampify.index.listed import Listing, by_path
 from ampify.index.states import stores
 from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.trace import Trace
@@ -199,9 +199,7 @@ class Loops:
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """What else looks like a site in the files of the program, given those that are; no rule decides on it."""
-        known: dict[str, list[Site]] = {}
-        for site in sites:
-            known.setdefault(site.anchor.path, []).append(site)
+        known = by_path(sites)
         trained = {model: loop for loop, models in self._models.items() for model in models}
         listing = Listing(self.flow, self.trace.events, self._loop_of, trained)
         return tuple(site for path in sorted(self.flow.leading) for site in listing.sites(path, known.get(path, ())))

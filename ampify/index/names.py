@@ -15,7 +15,7 @@ from ampify.index.flow import Flow
 from ampify.index.made_once import made_once
 from ampify.index.moments import Moments, Spot, apart, around
 from ampify.index.syntax import inside, statements
-from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values
+from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values, ordered
 from ampify.model import facts as f
 
 # Fields that are no attributes in the code, and what functions return.
@@ -199,7 +199,7 @@ class Names:
         has under constant strings."""
         if len(held.values) == 1:
             yield from self.items(held, next(iter(held.values)), place)
-        owners = [v for v in sorted(held.values, key=lambda v: v.number) if isinstance(v, Instance)]
+        owners = [v for v in ordered(held.values) if isinstance(v, Instance)]
         for field in dict.fromkeys(name for owner in owners for name in self.flow.store.fields(owner)):
             if not field.isidentifier() or field in INTERNAL:
                 continue

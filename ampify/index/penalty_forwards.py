@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ampify.index.entities import root
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.slices import Slices, meets, reads
 from ampify.index.syntax import in_order, path_to
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, External, Frame, Instance, Opaque, Value
+from ampify.index.values import Derived, External, Frame, Instance, Value
 from ampify.model import facts as f
 
 # What takes the wider of its operands' types, or of the tensors that it is given.
@@ -164,8 +165,6 @@ def _arguments(value: f.Expr) -> Iterator[f.Expr]:
 
 def _is_tensor(value: Value) -> bool:
     """Whether a value comes from torch, or out of an object of which no more is known, other than the options."""
-    inner = value
-    while isinstance(inner, Opaque):
-        inner = inner.of
+    inner = root(value)
     dotted = inner.dotted if isinstance(inner, Instance) else ""
     return dotted.startswith("torch.") or (inner is not value and not dotted.startswith("argparse."))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ampify.index.flow import Flow
-from ampify.index.values import Frame, Value, Values
+from ampify.index.values import Frame, Value, Values, ordered
 from ampify.model import facts as f
 from ampify.model.evidence import Hop
 
@@ -111,8 +111,3 @@ def hop(expr: f.Expr, frame: Frame, how: str, *, lost: bool = False) -> Hop:
     """A hop at an expression; of a call over several lines, at the one where its function's name ends."""
     line = expr.func.span[2] if isinstance(expr, f.Call) else expr.span[0]
     return Hop(frame.path, line, how, lost)
-
-
-def ordered(values: Values) -> list[Value]:
-    """Values in the order in which they were made."""
-    return sorted(values, key=lambda value: value.number)

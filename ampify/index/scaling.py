@@ -18,7 +18,7 @@ from ampify.index.regions import Regions, Stretch, loss_of
 from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.unscaling import At, Trouble, Unscaling
-from ampify.index.values import Frame, Value
+from ampify.index.values import Frame, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import BackwardCall, Initialize, Obstacle, StateLoad, StateSave
@@ -328,7 +328,7 @@ class Planning:
         modules = entities.modules(frozenset(event.values))
         fed = {o for b in event.latest | event.live for o in b.feeds if o in self.parts.optimizers}
         apart = {o for o in fed if modules and entities.trained(o) and not modules & entities.trained(o)}
-        return sorted(fed - apart, key=lambda value: value.number)
+        return ordered(fed - apart)
 
     def updates(self, steps: list[Event], reach: Reach) -> Iterator[Update]:
         found: dict[Anchor, Update] = {}

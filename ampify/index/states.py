@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import expressions, in_order, path_to, statements
-from ampify.index.values import Instance
+from ampify.index.values import Instance, ordered
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -74,23 +74,28 @@ class States:
         facts = self.flow.files[event.frame.path]
         assert isinstance(event.node, f.Call)
         whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
-        checkpoint, popped = _checkpoint(event.node.args[0]) if event.node.args else (None, False)
-        source = facts.text(checkpoint.span) if checkpoint is not None and _plain(checkpoint) else None
+        argument = event.node.args[0] if event.node.args else None
+        taken = _taken(argument) if argument is not None else None
+        if isinstance(argument, f.Call) and taken is not None and taken.key is None:
+            taken = None  # by a key that is not told
+        source = facts.text(taken.owner.span) if taken is not None and _plain(taken.owner) else None
         statement = facts.anchor(event.statement) if whole else None
         present = self.beside(event, "amp.load_state_dict")
-        read_whole = self._read_whole(checkpoint or event.node.args[0], event) if event.node.args else None
+        read = taken.owner if taken is not None else argument
+        read_whole = self._read_whole(read, event) if read is not None else None
+        popped = taken is not None and taken.popped
         load = StateLoad(event.anchor, statement, source, present, read_whole, popped)
-        return self._with_removals(load, event, _key(event.node.args[0]) if event.node.args else None)
+        return self._with_removals(load, event, taken.key if taken is not None else None)
 
     def _with_removals(self, load: StateLoad, event: Event, key: object) -> StateLoad:
         """A load, with what takes keys out of its checkpoint: amp's would have to go with the optimizer's, once."""
         facts = self.flow.files[event.frame.path]
         body = self.flow.scope(event.frame).body
-        removals = [(owner, removed, s) for s in statements(body) for owner, removed in _removals(s)]
+        removals = [(taken, s) for s in statements(body) for taken in _removals(s)]
         if load.source is None or load.statement is None:
-            last = facts.anchor(removals[-1][2]) if removals else None
+            last = facts.anchor(removals[-1][1]) if removals else None
             return replace(load, popped=False, read_whole=load.read_whole or last)
-        ours = [s for owner, removed, s in removals if facts.text(owner.span) == load.source and removed == key]
+        ours = [s for taken, s in removals if facts.text(taken.owner.span) == load.source and taken.key == key]
         others = [s for s in ours if s is not event.statement]
         early = self._early(load, event)
         if not others:
@@ -109,7 +114,7 @@ class States:
 
     def _read_whole(self, expr: f.Expr, event: Event) -> Anchor | None:
         """Where what `expr` may be, or was taken from, is read as a whole."""
-        values = sorted(self.flow.evaluate(expr, event.frame), key=lambda value: value.number)
+        values = ordered(self.flow.evaluate(expr, event.frame))
         return next((place for value in values if (place := self.whole_reads.of(value)) is not None), None)
 
     def is_amp_state(self, value: f.Expr, event: Event) -> bool:
@@ -133,39 +138,37 @@ def _keyword_values(node: f.Expr) -> tuple[f.Expr, ...]:
     return tuple(value for _, value in node.keywords) if isinstance(node, f.Call) else ()
 
 
-def _checkpoint(argument: f.Expr) -> tuple[f.Expr | None, bool]:
-    """What a state is taken out of by a key, and whether it is popped: `checkpoint["optimizer"]`, `.get`, `.pop`."""
-    match argument:
-        case f.Subscript():
-            return argument.value, False
-        case f.Call(func=f.Attribute(attr="get" | "pop" as method, value=owner), args=(f.Constant(), *_)):
-            return owner, method == "pop"
-    return None, False
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A key of a dict that an expression asks for (None if it is no constant), and whether it takes it out."""
+
+    owner: f.Expr
+    key: object
+    popped: bool
 
 
-def _key(argument: f.Expr) -> object:
-    """The constant key by which a state is taken out of a checkpoint; None if there is none."""
-    match argument:
-        case f.Subscript(index=f.Constant(value=key)):
-            return key
-        case f.Call(func=f.Attribute(), args=(f.Constant(value=key), *_)):
-            return key
+def _taken(expr: f.Expr) -> _Taken | None:
+    """What `checkpoint["optimizer"]`, or its `get` or `pop` of a key, takes."""
+    match expr:
+        case f.Subscript(value=owner, index=index):
+            return _Taken(owner, _constant(index), False)
+        case f.Call(func=f.Attribute(attr="get" | "pop" as method, value=owner), args=(key, *_)):
+            return _Taken(owner, _constant(key), method == "pop")
     return None
 
 
-def _removals(statement: f.Stmt) -> Iterator[tuple[f.Expr, object]]:
-    """What a statement takes keys out of, and which: `checkpoint.pop("optimizer")`, `del checkpoint["optimizer"]`."""
+def _constant(expr: f.Expr | None) -> object:
+    return expr.value if isinstance(expr, f.Constant) else None
+
+
+def _removals(statement: f.Stmt) -> Iterator[_Taken]:
+    """What a statement takes out of dicts: `checkpoint.pop("optimizer")`, `del checkpoint["optimizer"]`."""
     for whole in expressions(statement):
         for expr, _ in in_order(whole):
-            if (
-                isinstance(expr, f.Call)
-                and isinstance(expr.func, f.Attribute)
-                and expr.func.attr == "pop"
-                and expr.args
-            ):
-                yield expr.func.value, _key(expr)
-            elif isinstance(expr, f.Subscript) and statement.kind == "Delete":
-                yield expr.value, _key(expr)
+            taken = _taken(expr)
+            deleted = statement.kind == "Delete" and isinstance(expr, f.Subscript)
+            if taken is not None and (taken.popped or deleted):
+                yield taken
 
 
 def _plain(expr: f.Expr) -> bool:

@@ -94,6 +94,11 @@ def nodes(body: Iterable[f.Stmt]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]
             yield from in_order(expression)
 
 
+def calls(body: Iterable[f.Stmt]) -> Iterator[f.Call]:
+    """All calls of a body in the order of evaluation."""
+    return (node for node, _ in nodes(body) if isinstance(node, f.Call))
+
+
 def subscript_key(index: f.Expr | None) -> str:
     """The field that `[index]` reads: by its value where that is a constant, else any."""
     if isinstance(index, f.Constant) and isinstance(index.value, str | int):

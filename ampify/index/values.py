@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -208,6 +209,11 @@ class Interner:
             value = kind(len(self._known), *parts)
             self._known[key] = value
         return value  # type: ignore[return-value]  # the key holds the type
+
+
+def ordered(values: Iterable[V]) -> list[V]:
+    """Values in the order in which they were made."""
+    return sorted(values, key=lambda value: value.number)
 
 
 def trail(values: Values) -> str:

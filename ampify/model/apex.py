@@ -128,5 +128,6 @@ class ApexGroup:
             return ()
         left = {use.anchor.path for use in self.uses if not use.equal}
         # Where something of apex stays, the message to install it stays true.
-        found = (u for u in self.uses if u.equal and u not in self.kept)
+        kept = self.kept
+        found = (u for u in self.uses if u.equal and u not in kept)
         return tuple(u for u in found if not (u.kind == "message" and u.anchor.path in left))

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify import catalog
-from ampify.index.syntax import in_order, last_name, nodes
+from ampify.index.syntax import calls, in_order, last_name
 from ampify.model import facts as f
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
@@ -81,5 +81,4 @@ def _counted_step(statement: f.Stmt) -> f.Call | None:
 
 
 def _clips(body: tuple[f.Stmt, ...]) -> Iterator[f.Call]:
-    calls = (node for node, _ in nodes(body) if isinstance(node, f.Call))
-    return (call for call in calls if last_name(call.func) in catalog.CLIPS)
+    return (call for call in calls(body) if last_name(call.func) in catalog.CLIPS)

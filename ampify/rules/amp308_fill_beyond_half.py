@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import nodes
+from ampify.index.syntax import calls
 from ampify.model import facts as f
 from ampify.model.finding import Finding
 from ampify.model.project import Project
@@ -66,8 +66,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         return
     for facts in project.files.values():
         for scope in facts.scopes if facts.methods & FILLS else ():
-            calls = (node for node, _ in nodes(scope.body) if isinstance(node, f.Call))
-            for call in calls:
+            for call in calls(scope.body):
                 if any(_number(argument) > LARGEST_HALF for argument in _filled_with(call)):
                     yield Finding(CODE, NAME, facts.anchor(call), MESSAGE, HINT)
 

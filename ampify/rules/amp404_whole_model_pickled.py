@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.index.syntax import dotted_name, nodes
+from ampify.index.syntax import calls, dotted_name
 from ampify.model import facts as f
 from ampify.model.finding import Finding
 from ampify.model.project import Project
@@ -58,12 +58,12 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _findings(facts: f.FileFacts) -> Iterator[Finding]:
-    calls = [node for scope in facts.scopes for node, _ in nodes(scope.body) if isinstance(node, f.Call)]
+    found = [call for scope in facts.scopes for call in calls(scope.body)]
     modules = {
         dotted_name(call.func.value)
-        for call in calls
+        for call in found
         if isinstance(call.func, f.Attribute) and call.func.attr in _OF_MODULES
     }
-    for call in calls:
+    for call in found:
         if dotted_name(call.func) == "torch.save" and call.args and dotted_name(call.args[0]) in modules - {""}:
             yield Finding(CODE, NAME, facts.anchor(call), MESSAGE, HINT)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ampify import catalog
-from ampify.index.syntax import nodes, statements
+from ampify.index.syntax import calls as calls_in
+from ampify.index.syntax import statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.edit import AddElement, Applicability, Edit, Fix
@@ -96,7 +97,7 @@ def _dotted(node: f.Expr, imported: Mapping[str, str], facts: f.FileFacts) -> st
 
 def _calls(facts: f.FileFacts) -> Iterator[f.Call]:
     for scope in facts.scopes:
-        yield from (node for node, _ in nodes(scope.body) if isinstance(node, f.Call))
+        yield from calls_in(scope.body)
 
 
 def assigned(facts: f.FileFacts, expression: f.Expr, wanted: Callable[[f.Expr], bool]) -> f.Expr | None:

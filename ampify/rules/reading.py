@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify import catalog
-from ampify.index.syntax import blocks, last_name, nodes
+from ampify.index.syntax import blocks, calls, last_name
 from ampify.model import facts as f
 
 
 def method_calls(body: tuple[f.Stmt, ...], method: str) -> Iterator[f.Call]:
     """Calls of a method, in order."""
-    for node, _ in nodes(body):
-        if isinstance(node, f.Call) and isinstance(node.func, f.Attribute) and node.func.attr == method:
-            yield node
+    return (call for call in calls(body) if isinstance(call.func, f.Attribute) and call.func.attr == method)
 
 
 def receiver(call: f.Call) -> str:
