@@ -141,7 +141,7 @@ except ImportError:
 {MODEL}{INITIALIZE}{LOOP}"""
     report = migrate(tmp_path, train=text)
     assert text_of(report) == text.replace("from apex import amp", "from ampify_runtime import amp")
-    assert [loop.state for loop in report.loops] == ["right"]
+    assert [loop.state for loop in report.loops] == ["migrated"]
 
 
 def test_a_part_of_amp_without_an_equal_keeps_all_that_runs_together_on_apex(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_what_only_forbids_a_migration_is_no_reproach_to_one_that_was_made(tmp_p
     )
     report = migrate(tmp_path, train=text)
     assert codes(report) == [("AMP502", 3, False)]
-    assert [loop.state for loop in report.loops] == ["right"]
+    assert [loop.state for loop in report.loops] == ["migrated"]
 
 
 # A wrap before the call

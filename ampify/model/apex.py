@@ -107,6 +107,11 @@ class ApexGroup:
     files: tuple[ApexFile, ...] = ()
 
     @property
+    def amp(self) -> bool:
+        """Whether its loops may train by what scales in apex: `amp`, or an optimizer of `fp16_utils`."""
+        return any(use.dotted.startswith(("apex.amp", "apex.fp16_utils")) for use in self.uses)
+
+    @property
     def blocked(self) -> tuple[ApexUse, ...]:
         """The uses that keep the others on apex: of amp's inside, or through the package as a whole."""
         return tuple(u for u in self.uses if not u.equal and (u.bound == "apex" or u.dotted.startswith("apex.amp")))

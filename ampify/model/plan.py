@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from ampify.model.edit import Edit
 from ampify.model.finding import Finding
+from ampify.model.settings import Target
 from ampify.model.site import LedgerEntry
 from ampify.model.source import SourceFile
 
@@ -44,7 +45,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LoopSummary:
-    """A training loop as reports show it: expressions as written in the code, lines of the original file."""
+    """A training loop as reports show it: expressions as written in the code, lines of the original file.
+
+    `had_amp` tells that it trained through amp before, apex's or the runtime's.
+    """
 
     id: str
     path: str
@@ -54,6 +58,7 @@ class LoopSummary:
     backwards: tuple[tuple[str, int], ...]
     initialize: tuple[str, int] | None
     state: Literal["migrated", "right", "refused"]
+    had_amp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +70,4 @@ class Report:
     loops: tuple[LoopSummary, ...]
     ledger: tuple[LedgerEntry, ...]
     wrote: bool = False
+    target: Target = "runtime"

@@ -201,6 +201,13 @@ class TrainingLoop:
         return self.begun and all(call.scaled or call.off for call in self.backward_calls)
 
     @property
+    def through_amp(self) -> bool:
+        """Whether some of it trains by `apex.amp` or the runtime's, or by an optimizer of theirs that scales."""
+        if self.native is not None:
+            return False
+        return self.masters or any(p.present for p in self.initializes) or any(c.scaled for c in self.backward_calls)
+
+    @property
     def begun(self) -> bool:
         """Whether `amp.initialize` is called wherever it is due, whatever became of the backwards."""
         return bool(self.initializes) and all(place.present for place in self.initializes)

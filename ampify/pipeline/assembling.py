@@ -61,12 +61,18 @@ def refusal_reasons(plan: Plan) -> dict[str, str]:
 
 
 def loop_summaries(project: Project, plan: Plan) -> tuple[LoopSummary, ...]:
-    """Every training loop with what became of it, by place."""
-    migrated = {group for group, _ in plan.groups}
+    """Every training loop with what became of it, by place.
+
+    One on apex's amp is migrated when what it imports is: none of its own sites need change for that.
+    """
+    made = {group for group, _ in plan.groups}
+    moved = {name for group in project.apex if group.amp and group.id in made for name in group.loops}
     refused = {finding.loop for finding in plan.findings if finding.refuses}
     refused |= {entry.site.loop for entry in plan.ledger if entry.state == "refused"}
+    # One that is refused stays so beside imports that move.
+    made |= {loop.id for loop in project.loops if loop.through_amp and loop.id in moved - refused}
     loops = sorted(project.loops, key=lambda loop: (loop.anchor, loop.id))
-    return tuple(_summary(loop, loop.id in migrated, loop.id in refused) for loop in loops)
+    return tuple(_summary(loop, loop.id in made, loop.id in refused) for loop in loops)
 
 
 def _summary(loop: TrainingLoop, migrated: bool, refused: bool) -> LoopSummary:
@@ -80,4 +86,5 @@ def _summary(loop: TrainingLoop, migrated: bool, refused: bool) -> LoopSummary:
         backwards=tuple((anchor.path, anchor.line) for anchor in loop.backwards),
         initialize=(start.path, start.line) if start else None,
         state="migrated" if migrated else "refused" if refused else "right",
+        had_amp=loop.through_amp,
     )

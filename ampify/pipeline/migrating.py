@@ -57,4 +57,5 @@ def migrate(
         findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
         loops=loop_summaries(project, plan),
         ledger=plan.ledger,
+        target=settings.target,
     )

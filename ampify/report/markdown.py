@@ -10,6 +10,7 @@ from typing import Final
 import ampify
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Outcome, Report
+from ampify.model.settings import Target
 from ampify.model.site import LedgerEntry, SiteState
 from ampify.report.advice import risks, trials, undoing, verifying
 from ampify.report.budget import Part, fitted
@@ -107,7 +108,8 @@ def _loops(report: Report, links: Links, excerpts: Excerpts) -> Part:
     sites: dict[str | None, list[LedgerEntry]] = {}
     for entry in report.ledger:
         sites.setdefault(entry.site.loop, []).append(entry)
-    items = [_loop(loop, sites.get(loop.id, []), links, excerpts) for loop in _changed_first(report.loops)]
+    ordered = _changed_first(report.loops)
+    items = [_loop(loop, sites.get(loop.id, []), links, excerpts, report.target) for loop in ordered]
     loose = sites.get(None, [])
     if loose:
         items.append(f"\n### In no training loop\n\n{_table(loose, '', links, excerpts)}")
@@ -120,12 +122,12 @@ def _changed_first(loops: Iterable[LoopSummary]) -> list[LoopSummary]:
     return sorted(loops, key=lambda loop: order.index(loop.state))
 
 
-def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], links: Links, excerpts: Excerpts) -> str:
+def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], links: Links, excerpts: Excerpts, target: Target) -> str:
     trained = in_words(map(code, loop.models)) or "its model"
     by = in_words(map(code, loop.optimizers)) or "its optimizer"
     start = ""
-    if loop.initialize and loop.state != "refused":
-        verb = "stands at" if loop.state == "right" else "follows"
+    if loop.initialize and loop.state != "refused" and target == "runtime":
+        verb = "stands at" if loop.state == "right" or loop.had_amp else "follows"
         start = f" `amp.initialize` {verb} {_place(*loop.initialize, links)}."
     title = f"\n### {_place(loop.path, loop.line, links)}: {_LOOP_STATES[loop.state]}\n"
     return f"{title}\nTrains {trained} with {by}.{start}\n\n{_table(entries, loop.path, links, excerpts)}"

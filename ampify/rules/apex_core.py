@@ -81,7 +81,7 @@ def _kept(
     if mentions and settings.opt_level != _LEVEL:
         return mentions[0].anchor, "the script names its own opt level: leave --opt-level away"
     for loop in ours:
-        if loop.apex is None and _on_apex(loop):
+        if loop.apex is None and loop.through_amp and not loop.masters:
             return loop.anchor, "this training loop cannot leave it"
     if len(leaving) > 1 and any(loop.apex.states for loop in leaving if loop.apex is not None):
         return mentions[0].anchor, "amp's state is that of several loops, which would have a scaler each"
@@ -89,9 +89,3 @@ def _kept(
         if mention.anchor not in decided and mention.role != "test":
             return mention.anchor, f"{mention.dotted} is used here in a way that torch has no equal of"
     return None
-
-
-def _on_apex(loop: TrainingLoop) -> bool:
-    if loop.native is not None or loop.masters:
-        return False
-    return any(place.present for place in loop.initializes) or any(call.scaled for call in loop.backward_calls)
