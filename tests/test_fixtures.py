@@ -35,7 +35,7 @@ COMPLETE_KINDS = {"backward"}
 SET_UP = (
     b"import amp",
     b"amp.initialize(",
-    b"amp.float_function(",
+    b"amp.float_function",
     b"from ampify_runtime",
     b"install ampify",
     b"ampify>=",

@@ -98,7 +98,7 @@ def forced(tree: Path) -> Path:
 
 
 def _forced(line: str) -> str:
-    if "GradScaler(" not in line and "autocast(" not in line:
+    if not any(name in line for name in ("GradScaler(", "autocast(", "custom_fwd(", "custom_bwd(")):
         return line
     line = line.replace('"cuda"', '"cpu"').replace("'cuda'", "'cpu'")
     return line if "enabled=False" in line else _ENABLED.sub(r"enabled=True)\1\2", line)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ampify.index import obstacles as find
 from ampify.index.apex_leaving import leaving_apex
+from ampify.index.autograd_functions import AutogradFunctions
 from ampify.index.clips import Clips
 from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
@@ -47,6 +48,7 @@ class Assembly:
         self.switches = Switches(flow)
         self.guards = Guards(flow)
         self.torch_amp = TorchAmp(flow, trace)
+        self.functions = AutogradFunctions(flow)
         self.clips = Clips(flow, self.entities, self.names)
         self.scalings = Scalings(flow, trace, self.initializing.spots) if target == "native" else None
 
@@ -89,6 +91,7 @@ class Assembly:
             saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
             loads=self.states.loads(by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
+            functions=self.functions.reached({frame.path for e in backwards for frame, _ in e.stack}),
             late_wraps=tuple(self.late_wraps(related)),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ampify.index.grouping import Groups
@@ -35,7 +35,7 @@ def programs(files: Mapping[str, f.FileFacts], crowded: frozenset[str] = frozens
     is too large or too strange in one does not keep another from being migrated. A `crowded` file, which more use than
     can be followed, is looked at alone; what leads to sites by way of such files only is no program."""
     modules = ModuleTable(files)
-    imports = {path: frozenset(_imported(path, facts, modules)) for path, facts in files.items()}
+    imports = {path: frozenset(imported_files(path, facts, modules)) for path, facts in files.items()}
     leading = _leading({path: facts for path, facts in files.items() if path not in crowded}, imports) - crowded
     groups = Groups()
     for path in leading:
@@ -44,7 +44,7 @@ def programs(files: Mapping[str, f.FileFacts], crowded: frozenset[str] = frozens
     for path in sorted(leading):
         parts.setdefault(groups.find(path), []).append(path)
     together = tuple(
-        Program({path: files[path] for path in sorted(_closure(part, imports))}, frozenset(part), modules)
+        Program({path: files[path] for path in sorted(closure(part, imports.__getitem__))}, frozenset(part), modules)
         for part in parts.values()
         if any(_has_sites(files[path]) for path in part)
     )
@@ -61,7 +61,8 @@ def _leading(files: Mapping[str, f.FileFacts], imports: Mapping[str, frozenset[s
     for path, targets in imports.items():
         for target in targets:
             importers.setdefault(target, set()).add(path)
-    return _closure((path for path, facts in files.items() if _has_sites(facts)), importers)
+    sites = (path for path, facts in files.items() if _has_sites(facts))
+    return closure(sites, lambda path: importers.get(path, ()))
 
 
 def _has_sites(facts: f.FileFacts) -> bool:
@@ -73,17 +74,18 @@ def _calls_backward(facts: f.FileFacts) -> bool:
     return "backward" in facts.methods or "backward" in imported
 
 
-def _closure(start: Iterable[str], following: Mapping[str, Iterable[str]]) -> frozenset[str]:
+def closure(start: Iterable[str], following: Callable[[str], Iterable[str]]) -> frozenset[str]:
+    """Some files, with those that follow from them at any remove."""
     reached = set(start)
     stack = list(reached)
     while stack:
-        fresh = set(following.get(stack.pop(), ())) - reached
+        fresh = set(following(stack.pop())) - reached
         reached |= fresh
         stack.extend(fresh)
     return frozenset(reached)
 
 
-def _imported(path: str, facts: f.FileFacts, modules: ModuleTable) -> Iterator[str]:
+def imported_files(path: str, facts: f.FileFacts, modules: ModuleTable) -> Iterator[str]:
     """The files that a file imports, packages on the way included."""
     for name in (n for statement in facts.imports for n in statement.names):
         parts = name.module.split(".") if name.module else []

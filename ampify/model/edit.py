@@ -78,6 +78,14 @@ class AddParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class AddDecorator:
+    """The function defined by the statement at `anchor` gets `@code` as its innermost decorator."""
+
+    anchor: Anchor
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddImport:
     """`from module import name [as asname]` among the file's top-level imports, unless it is there already; `import
     module` where there is no name."""
@@ -107,7 +115,16 @@ class EditLines:
 
 
 Edit: TypeAlias = (
-    Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter | AddImport | EditLines
+    Replace
+    | InsertBefore
+    | InsertAfter
+    | Wrap
+    | Delete
+    | AddElement
+    | AddParameter
+    | AddDecorator
+    | AddImport
+    | EditLines
 )
 
 

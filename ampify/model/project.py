@@ -137,6 +137,18 @@ class BinaryCrossEntropy:
 
 
 @dataclass(frozen=True, slots=True)
+class AutogradFunction:
+    """A `torch.autograd.Function` of the project's own that must be given float32 for its backward, which runs outside
+    autocast, to compute with one type. `forward` and `backward` are the definitions of its methods, which can be
+    decorated unless `obstacle` says why not."""
+
+    name: str
+    forward: Anchor
+    backward: Anchor
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Obstacle:
     """Something that forbids migrating a loop, or (without a loop) a place that is not understood.
 
@@ -155,7 +167,8 @@ class TrainingLoop:
     """Sites that belong together: the backward passes, the steps that consume them, and all that touches their state.
 
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
-    builds what this loop trains. `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
+    builds what this loop trains. `functions` are those with a backward of their own in the files that it runs.
+    `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
     `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself,
     `apex` how it comes off apex's amp into torch's, if that is the target.
@@ -171,6 +184,7 @@ class TrainingLoop:
     saves: tuple[StateSave, ...] = ()
     loads: tuple[StateLoad, ...] = ()
     cross_entropies: tuple[BinaryCrossEntropy, ...] = ()
+    functions: tuple[AutogradFunction, ...] = ()
     late_wraps: tuple[Anchor, ...] = ()
     native: NativeAmp | None = None
     penalties: tuple[Anchor, ...] = ()

@@ -9,12 +9,9 @@ from ampify.model.anchor import Anchor
 from ampify.model.edit import (
     AddElement,
     AddImport,
-    AddParameter,
     Delete,
     Edit,
     EditLines,
-    InsertAfter,
-    InsertBefore,
     Replace,
     Wrap,
     edited_path,
@@ -59,12 +56,9 @@ def edit_anchor(edit: Edit) -> Anchor | None:
     return None if isinstance(edit, AddImport | EditLines) else edit.anchor
 
 
-def _consumes(
-    one: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter,
-    other: Replace | InsertBefore | InsertAfter | Wrap | Delete | AddElement | AddParameter,
-) -> bool:
+def _consumes(one: Edit, other: Edit) -> bool:
     """Whether the text that `other` is bound to is gone once `one` is made."""
-    if not isinstance(one, Replace | Delete):
+    if not isinstance(one, Replace | Delete) or isinstance(other, AddImport | EditLines):
         return False
     if (one.anchor.start, one.anchor.end) == (other.anchor.start, other.anchor.end):
         return isinstance(other, Replace | AddElement | Delete) or (isinstance(one, Delete) and isinstance(other, Wrap))

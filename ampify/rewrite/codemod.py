@@ -13,6 +13,7 @@ import libcst as cst
 
 from ampify.model.anchor import Anchor
 from ampify.model.edit import (
+    AddDecorator,
     AddElement,
     AddImport,
     AddParameter,
@@ -28,6 +29,7 @@ from ampify.model.section import Section
 from ampify.model.source import SourceFile
 from ampify.rewrite.blocks import Statement, statements_of
 from ampify.rewrite.composition import Change, Composition, check_header
+from ampify.rewrite.decorators import with_decorator
 from ampify.rewrite.depth import COMFORTABLE, depth_of, with_room_for
 from ampify.rewrite.excerpt import Excerpt, excerpt
 from ampify.rewrite.expressions import find_expression
@@ -82,6 +84,11 @@ def _edited(source: SourceFile, read: Excerpt, edits: Sequence[Edit]) -> str:
         for edit in edits
         if isinstance(edit, AddParameter)
         for splice in with_parameter(tree, places.statement(edit.anchor).node, edit.name)
+    ]
+    splices += [
+        with_decorator(tree, places.statement(edit.anchor).node, edit.code, source.newline)
+        for edit in edits
+        if isinstance(edit, AddDecorator)
     ]
     touched = [statement.span for statement in orders] + [change.found.span for change in changes]
     deleted = [statement.extent for statement, order in orders.items() if order.empties]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -45,17 +45,19 @@ def scales(settings: Settings) -> bool:
 
 @dataclass(slots=True)
 class Spelling:
-    """Spells torch's names in one file, and gathers the imports that this needs."""
+    """Spells torch's names in one file, and gathers the imports that this needs; with `whole` that of torch itself,
+    also where the file imports from it by name."""
 
     project: Project
     settings: Settings
     at: Anchor
-    imports: dict[AddImport, None]
+    whole: bool = False
+    imports: dict[AddImport, None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, project: Project, settings: Settings, at: Anchor) -> Spelling:
         """The spelling for a place."""
-        return cls(project, settings, at, {})
+        return cls(project, settings, at)
 
     @property
     def path(self) -> str:
@@ -69,7 +71,8 @@ class Spelling:
         if whole is not None:
             return ".".join((whole, *module.split(".")[1:], name))
         facts = self.project.files[self.path]
-        if "torch" not in facts.names and not any(n.module.startswith("torch") for s in facts.imports for n in s.names):
+        by_name = any(name.module.startswith("torch") for s in facts.imports for name in s.names)
+        if "torch" not in facts.names and (self.whole or not by_name):
             self.imports[AddImport(self.path, "torch")] = None
             return f"{module}.{name}"
         self.imports[AddImport(self.path, module, name)] = None
