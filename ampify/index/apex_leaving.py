@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ampify.index.apex_blocks import body_code, opens_block
+from ampify.index.apex_masters import MastersCall, MastersCalls
 from ampify.index.apex_starts import Starts
 from ampify.index.devices import Devices
 from ampify.index.events import Event
@@ -17,7 +18,7 @@ from ampify.index.regions import Stretch
 from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Scalings
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
-from ampify.index.values import External, Frame, Value, ordered
+from ampify.index.values import External, Frame, Instance, Value, is_masters, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.apex_loop import ApexLoop, Block, Masters, State
@@ -208,40 +209,46 @@ class _Leaving(Planning):
         return [e for e in Planning.readers(self) if not self.switches.off(e, marks)]
 
     def read_of(self, event: Event) -> list[Value]:
-        if event.detail != "master":
-            return Planning.read_of(self, event)
-        return ordered(self.mastered(event) & self.parts.optimizers)
+        masters = self.mastered(event) if event.detail == "master" else frozenset()
+        return ordered(masters & self.parts.optimizers) or Planning.read_of(self, event)
 
     def mastered(self, clip: Event) -> frozenset[Value]:
         """The optimizers whose parameters a clip asks `amp.master_params` for."""
-        call = self.asked(clip)
-        values = self.flow.evaluate(call.args[0], clip.frame) if call is not None and call.args else frozenset()
-        return frozenset(self.scalings.trace.classify.entities.optimizers(values))
-
-    @staticmethod
-    def asked(clip: Event) -> f.Call | None:
-        """The call of `amp.master_params` that a clip is given."""
-        given = clip.node.args[0] if isinstance(clip.node, f.Call) and clip.node.args else None
-        return given if isinstance(given, f.Call) and last_name(given.func) == "master_params" else None
+        made = [self.flow.created[v] for v in clip.values if isinstance(v, Instance) and is_masters(v)]
+        calls = MastersCalls(self.flow, self.scalings.trace.classify.entities)
+        return frozenset(o for frame, call in made for o in calls.given(call, frame))
 
     def masters(self) -> Iterator[Masters]:
         """The parameters in place of each `amp.master_params`."""
-        clips = self.scalings.clips
-        for event in self.parts.related:
-            call = self.asked(event) if event.kind == "clip" and event.detail == "master" else None
-            if call is None or len(call.args) != 1 or call.keywords:
+        clips = {
+            (e.frame.path, e.node.args[0].span): e
+            for e in self.parts.related
+            if e.kind == "clip" and isinstance(e.node, f.Call)
+        }
+        for found in MastersCalls(self.flow, self.scalings.trace.classify.entities).all():
+            if found.optimizers.isdisjoint(self.parts.optimizers):
                 continue
-            facts = self.flow.files[event.frame.path]
-            optimizers = self.mastered(event)
-            held = frozenset().union(*(clips.held(o) for o in optimizers)) if len(optimizers) == 1 else frozenset()
-            names = self.scalings.names
-            named = names.cover(Spot.of(event), held, names.models) if held else None
+            facts = self.flow.files[found.frame.path]
+            if found.astray is not None:
+                detail = (
+                    "amp.master_params goes where it cannot be followed; nearest are the optimizer's param_groups, "
+                    "after scaler.unscale_(optimizer) if gradients are read there"
+                )
+                raise Refused("apex-amp-loop", facts.anchor(found.astray), detail)
+            code = self.parameters(found, clips.get((found.frame.path, found.call.span)))
+            yield Masters(facts.anchor(found.call), code)
+
+    def parameters(self, found: MastersCall, clip: Event | None) -> str:
+        """An expression of the parameters that an optimizer steps: for a clip, those of its model do as well."""
+        if clip is not None and len(found.optimizers) == 1:
+            clips, names = self.scalings.clips, self.scalings.names
+            held = frozenset().union(*map(clips.held, found.optimizers))
+            named = names.cover(Spot.of(clip), held, names.models) if held else None
             if named and len(named) == 1 and not named[0].optional and not named[0].container:
-                code = f"{named[0].text}.parameters()"
-            else:
-                optimizer = facts.text(call.args[0].span)
-                code = f'[p for group in {optimizer}.param_groups for p in group["params"]]'
-            yield Masters(event.anchor, facts.anchor(call), code)
+                return f"{named[0].text}.parameters()"
+        optimizer = self.flow.files[found.frame.path].text(found.call.args[0].span)
+        text = f'p for group in {optimizer}.param_groups for p in group["params"]'
+        return f"({text})" if found.once else f"[{text}]"
 
     # Checkpoints
 

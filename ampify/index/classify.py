@@ -26,6 +26,7 @@ from ampify.index.values import (
     State,
     Value,
     Values,
+    is_masters,
     ordered,
     trail,
 )
@@ -314,7 +315,7 @@ class Classifier:
     def _clip(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         if not inside and node.args:
             values = self.flow.evaluate(node.args[0], frame)
-            master = any(isinstance(v, Instance) and v.dotted.endswith("amp.master_params") for v in values)
+            master = any(map(is_masters, values))
             yield self._event("clip", node, frame, tuple(values), "master" if master else "")
 
     def _state_dict(

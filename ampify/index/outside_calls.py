@@ -100,6 +100,10 @@ class OutsideCalls:
             flow.store.add(instance, "wrapped", first(positional, keywords, "module"))
         if catalog.is_optimizer_class(dotted) or has_parameters(positional, keywords):
             flow.store.add(instance, "params", first(positional, keywords, "params"))
+        if dotted.endswith("amp.master_params"):
+            # A part of this itself, too, which tells it from the model's own.
+            steps = self.stepped(first(positional, keywords, "optimizer"))
+            flow.store.add(instance, "[*]", steps | flow.one(Opaque, instance, "[*]"))
         if catalog.is_module_class(dotted):
             for values in [*positional, *keywords.values()]:
                 flow.store.add(instance, "[*]", values)
@@ -108,6 +112,11 @@ class OutsideCalls:
         if carried and dotted.startswith("torch.") and not made:
             return carried if dotted not in catalog.WRAPS else frozenset((instance,))
         return frozenset((instance,)) | frozenset(v for v in carried if isinstance(v, Derived))
+
+    def stepped(self, optimizers: Values) -> Values:
+        """The parameters in an optimizer's groups."""
+        groups = self.flow.elements(self.flow.attribute(optimizers, "param_groups", called=False))
+        return self.flow.elements(self.flow.element(groups, "['params']"))
 
     def initialized(self, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]) -> Values:
         """`amp.initialize` returns what it is given, in the same shape."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import path_to
-from ampify.index.values import Frame
+from ampify.index.values import Frame, Opaque, is_masters
 from ampify.model import facts as f
 
 Block: TypeAlias = tuple[f.Stmt, ...]
@@ -71,10 +71,13 @@ class Switches:
 
 
 def needs_amp(event: Event) -> bool:
-    """Whether an event can happen only where amp is on: a scaled backward, a clip of master parameters, its call."""
+    """Whether an event can happen only where amp is on: a scaled backward, its call, a clip of master parameters or a
+    read of their gradients."""
     match event.kind:
         case "backward":
             return event.scaled is not None or event.detail == "masters"
         case "clip":
             return event.detail == "master"
+        case "grad_read":
+            return any(isinstance(v, Opaque) and is_masters(v.of) for v in event.values)
     return event.kind == "initialize"

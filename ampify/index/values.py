@@ -211,6 +211,11 @@ class Interner:
         return value  # type: ignore[return-value]  # the key holds the type
 
 
+def is_masters(value: Value) -> bool:
+    """Whether a value is what `amp.master_params` gave."""
+    return isinstance(value, Instance) and value.dotted.endswith("amp.master_params")
+
+
 def ordered(values: Iterable[V]) -> list[V]:
     """Values in the order in which they were made."""
     return sorted(values, key=lambda value: value.number)

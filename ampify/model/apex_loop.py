@@ -39,9 +39,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Masters:
-    """A call of `amp.master_params` for `clip`, and the model's parameters as they are spelled there."""
+    """A call of `amp.master_params`, and the parameters that the optimizer steps as they are spelled there."""
 
-    clip: Anchor
     call: Anchor
     code: str
 

@@ -180,7 +180,7 @@ def _block(project: Project, settings: Settings, found: Core, block: Block) -> F
 def _masters(project: Project, settings: Settings, found: Core, masters: Masters) -> Finding:
     code = Spelling.of(project, settings, masters.call).code(masters.code)
     message = "without apex's amp the model's parameters are those that the optimizer steps"
-    return Finding(CODE, NAME, masters.clip, message, fix=Fix((Replace(masters.call, code),), group=found.group))
+    return Finding(CODE, NAME, masters.call, message, fix=Fix((Replace(masters.call, code),), group=found.group))
 
 
 def _state(project: Project, settings: Settings, found: Core, state: State) -> Finding:
