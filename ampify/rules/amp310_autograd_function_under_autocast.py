@@ -77,6 +77,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ampify.model.anchor import Anchor
 from ampify.model.edit import AddDecorator, Fix
 from ampify.model.finding import Finding
 from ampify.model.project import AutogradFunction, Project, TrainingLoop
@@ -97,7 +98,15 @@ HINTS = {
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
-    """A finding for every such function in the files of a loop that is cast."""
+    """A finding for every such function in the files of a loop that is cast; one that is only told of, once."""
+    told: set[Anchor] = set()
+    for finding in _findings(project, settings):
+        if finding.fix is not None or finding.anchor not in told:
+            yield finding
+        told.add(finding.anchor)
+
+
+def _findings(project: Project, settings: Settings) -> Iterator[Finding]:
     if settings.target == "native":
         for loop, _ in plans(project, settings):
             for function in loop.functions:
