@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ampify.apex_catalog import EXTENSIONS, ROOT, has_equal
 from ampify.index.apex_mentions import apex_imports, apex_mentions, is_local, of_apex, torch_is_bound
@@ -14,6 +15,7 @@ from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexFile, ApexGroup, ApexUse
+from ampify.model.project import TrainingLoop
 from ampify.model.site import Site
 
 # Functions that are given the name of a module as text.
@@ -50,6 +52,14 @@ def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tupl
         )
         for paths in parts.values()
     )
+
+
+def leaving(loops: Iterable[TrainingLoop], groups: Iterable[ApexGroup]) -> Iterator[TrainingLoop]:
+    """The loops; those that another amp than apex's initializes have nothing of apex to leave."""
+    mentioned = {mention.call for group in groups for file in group.files for mention in file.mentions}
+    for loop in loops:
+        stays = loop.apex is not None and not mentioned.issuperset(start.call for start in loop.apex.starts)
+        yield replace(loop, apex=None) if stays else loop
 
 
 def _file(files: Mapping[str, f.FileFacts], path: str, modules: ModuleTable) -> ApexFile:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ampify.index.amp_imports import free_name, possible_name, sure_name
-from ampify.index.apex_uses import apex_groups
+from ampify.index.apex_uses import apex_groups, leaving
 from ampify.index.evidence import unmet
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
@@ -70,12 +70,13 @@ def build_project(
         obstacles += found.obstacles
     leading = frozenset[str]().union(*(program.leading for program in together))
     listed += _beside(files.values(), leading, sites, explained=settings.evidence)
+    apex = apex_groups(files, sites)
     module = settings.runtime_module
     sure = {path: name for path, facts in files.items() if (name := sure_name(facts, module)) is not None}
     possible = {path: name for path, facts in files.items() if (name := possible_name(facts, module)) is not None}
     return Project(
         files=files,
-        loops=tuple(loops),
+        loops=tuple(leaving(loops, apex)),
         sites=tuple(sorted(sites, key=lambda s: (s.anchor, s.kind))),
         listed=tuple(sorted(listed, key=lambda s: (s.anchor, s.kind))),
         obstacles=in_charge(obstacles, sites, files),
@@ -83,7 +84,7 @@ def build_project(
         amp_names={path: sure.get(path) or possible.get(path) or free_name(facts) for path, facts in files.items()},
         imports_amp=frozenset(sure),
         may_import_amp=frozenset(possible) - frozenset(sure),
-        apex=apex_groups(files, sites),
+        apex=apex,
         crowded=crowded,
         old_amp=respellings(files),
     )

@@ -78,7 +78,9 @@ def _kept(
 ) -> tuple[Anchor, str] | None:
     """What keeps a group on apex's amp, if something does."""
     mentions = list(_amp(group))
-    if mentions and settings.opt_level != _LEVEL:
+    if not mentions:
+        return None
+    if settings.opt_level != _LEVEL:
         return mentions[0].anchor, "the script names its own opt level: leave --opt-level away"
     for loop in ours:
         if loop.apex is None and loop.through_amp and not loop.masters:
