@@ -105,3 +105,67 @@ for step in range(3):
     # `torch.load`, and the optimizer that takes what came of it.
     assert [site.anchor.line for site in loads] == [5, 9]
     assert all(site.loop is not None for site in loads)
+
+
+TRAINING = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+optimizer.zero_grad()
+model(torch.ones(2, 4)).mean().backward()
+optimizer.step()
+"""
+NO_TRAINING = "this file has to do with no training: nothing in it, or in what uses it, runs a backward pass"
+# Files that have to do with no training, and what the ledger says of each.
+ASIDE = {
+    "convert.py": ("import torch\ntorch.save({}, 'to.pt')\nx = torch.load('of.pt')\n", [("save", 2), ("load", 3)]),
+    "wrapper.py": (
+        "class Wrapper:\n    def step(self):\n        self.inner_optimizer.step()\n        self.inner.zero_grad()\n",
+        [("step", 3), ("zero_grad", 4)],
+    ),
+    "several.py": ("def each(optimizers):\n    for op in optimizers:\n        op.step()\n", [("step", 3)]),
+    "norms.py": (
+        "import torch\n\ndef norms(p):\n    return torch.nn.utils.clip_grad_norm_(p, 1), p[0].grad\n",
+        [("clip", 4), ("grad_read", 4)],
+    ),
+    "named_without.py": ("def norm(p):\n    return p.grad\n\nenvironment.step(p)\n", []),
+    "python2.py": ("import torch\nprint torch.load('of.pt')\n", []),
+    "unheard.py": ("# -*- coding: unheard-of -*-\nimport torch\ntorch.load('of.pt')\n", []),
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_stands_in_files_that_train_nothing_is_listed(
+    training: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, (text, _) in ASIDE.items():
+        (tmp_path / name).write_text(text)
+    if training:
+        (tmp_path / "train.py").write_text(TRAINING)
+    monkeypatch.chdir(tmp_path)
+    report = pipeline.run([Path()], Settings(cache=False))
+    for name, (_, expected) in ASIDE.items():
+        there = [entry for entry in report.ledger if entry.site.anchor.path == name]
+        assert [(entry.site.kind, entry.site.anchor.line) for entry in there] == expected, name
+        assert all(entry.state == "not_training" and entry.site.loop is None for entry in there)
+    assert [outcome.path for outcome in report.outcomes if outcome.status == "changed"] == ["train.py"] * training
+    assert not [finding for finding in report.findings if finding.anchor.path in ASIDE]
+    places = [entry.site.anchor for entry in report.ledger]
+    assert places == sorted(places)
+
+
+def test_what_trains_nothing_is_told_why_and_from_the_cache_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AMPIFY_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    converting = Path("convert.py")
+    converting.write_text("import torch\ntorch.save({}, 'to.pt')\n" + "# padding\n" * 20_000)
+    first = pipeline.run([converting], Settings(evidence=True))
+    (entry,) = first.ledger
+    assert entry.site.evidence[0].hops[0].how == NO_TRAINING
+    assert pipeline.run([converting], Settings(evidence=True)) == first
+    assert len(list((tmp_path / "cache").rglob("*.json*"))) == 1
+    converting.write_text(converting.read_text() + "torch.load('of.pt')\n")
+    assert [e.site.kind for e in pipeline.run([converting], Settings(evidence=True)).ledger] == ["save", "load"]

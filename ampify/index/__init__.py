@@ -1,5 +1,5 @@
 """Reads a project's files with `ast` and finds its training loops."""
 
-from ampify.index.build import build_project
+from ampify.index.build import build_project, sites_aside
 
-__all__ = ["build_project"]
+__all__ = ["build_project", "sites_aside"]

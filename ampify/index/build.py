@@ -30,6 +30,7 @@ from ampify.stack import with_much_room
 # Of the budget, for a program in which nothing calls a backward: it has no loop to lose if that is too little.
 SEARCH_SHARE = 0.2
 BESIDE = "no training starts from this file"
+ASIDE = "this file has to do with no training: nothing in it, or in what uses it, runs a backward pass"
 
 
 def build_project(
@@ -96,11 +97,20 @@ def _beside(
     """What looks like a site in files that no program starts from: training code uses them, and they hold none."""
     known = by_path(sites)
     for facts in files:
-        if facts.path in leading:
-            continue
-        for named in unlisted(facts, known.get(facts.path, ())):
-            anchor = facts.anchor(named.node)
-            yield Site(named.kind, anchor, None, training=False, evidence=unmet(anchor, BESIDE) if explained else ())
+        if facts.path not in leading:
+            yield from _idle(facts, known.get(facts.path, ()), BESIDE if explained else "")
+
+
+def sites_aside(files: Iterable[f.FileFacts], *, explained: bool) -> Iterator[Site]:
+    """What looks like a site in files that belong to no project of `build_project`, for nothing there trains."""
+    for facts in files:
+        yield from _idle(facts, (), ASIDE if explained else "")
+
+
+def _idle(facts: f.FileFacts, known: Iterable[Site], why: str) -> Iterator[Site]:
+    for named in unlisted(facts, known):
+        anchor = facts.anchor(named.node)
+        yield Site(named.kind, anchor, None, training=False, evidence=unmet(anchor, why) if why else ())
 
 
 @dataclass(frozen=True, slots=True)

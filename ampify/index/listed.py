@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from ampify import catalog
@@ -31,20 +31,27 @@ class Named:
 
 
 def named_sites(facts: f.FileFacts) -> Iterator[Named]:
-    """Calls and attributes of a file that look like sites: a `step` if its object's name says that it is an optimizer,
-    a save or load if it is torch's."""
+    """Calls and attributes of a file that look like sites: a `step` if its object's name, or that of what a `for` takes
+    it from, says that it is an optimizer; a save or load if it is torch's."""
     if not facts.methods & (_WORDS | catalog.CLIPS) and not facts.names & catalog.CLIPS:
         return
     for scope in facts.scopes:
+        each: set[str] = set()
         for statement in statements(scope.body):
+            if isinstance(statement, f.For) and any(_named_optimizer(node) for node, _ in in_order(statement.iterable)):
+                each |= {node.id for node, _ in in_order(statement.target) if isinstance(node, f.Name)}
             for expression in expressions(statement):
                 for node, parents in in_order(expression):
-                    kind = _kind(node, parents)
+                    kind = _kind(node, parents, each)
                     if kind is not None:
                         yield Named(kind, node, statement, scope.index)
 
 
-def _kind(node: f.Expr, parents: tuple[f.Expr, ...]) -> SiteKind | None:
+def _named_optimizer(node: f.Expr) -> bool:
+    return "opt" in last_name(node).lower()
+
+
+def _kind(node: f.Expr, parents: tuple[f.Expr, ...], each: Set[str]) -> SiteKind | None:
     if isinstance(node, f.Attribute):
         called = bool(parents) and isinstance(parents[-1], f.Call) and parents[-1].func is node
         read = node.attr == "grad" and not called and last_name(node.value) != "autograd"
@@ -56,7 +63,8 @@ def _kind(node: f.Expr, parents: tuple[f.Expr, ...]) -> SiteKind | None:
         return "clip"
     if not isinstance(node.func, f.Attribute):
         return None
-    if name == "step" and "opt" not in last_name(node.func.value).lower():
+    owner = node.func.value
+    if name == "step" and not (_named_optimizer(owner) or (isinstance(owner, f.Name) and owner.id in each)):
         return None
     return _METHODS.get(name) or _FUNCTIONS.get(dotted_name(node.func))
 

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from ampify.index import build_project
+from ampify.index import build_project, sites_aside
+from ampify.model.facts import FileFacts
 from ampify.model.plan import Report
 from ampify.model.progress import Told, untold
 from ampify.model.project import Project
 from ampify.model.settings import Settings
+from ampify.model.site import LedgerEntry
 from ampify.pipeline.assembling import file_outcomes, loop_summaries, refusal_reasons, unreadable_findings
 from ampify.pipeline.extracting import extract_files
 from ampify.pipeline.reading import Reading
 from ampify.pipeline.repairing import repair_sources
 from ampify.pipeline.settling import Settled, settle
+from ampify.plan.ledger import by_place
 from ampify.plan.silence import asks_to_be_skipped, read_comments
 from ampify.stack import with_much_room
 
@@ -45,7 +48,7 @@ def migrate(
     skipped = reading.skipped | (asking & unparsed) | read_comments(project.files.values()).skipped
     outcomes = file_outcomes(
         reading.seen,
-        sources,
+        {**sources, **reading.aside},
         settled.texts,
         {finding.anchor.path: finding for finding in unread},
         skipped,
@@ -56,6 +59,16 @@ def migrate(
         outcomes=tuple(repairs.shown(outcomes, unparsed)),
         findings=tuple(sorted(findings, key=lambda finding: (finding.anchor, finding.code))),
         loops=loop_summaries(project, plan),
-        ledger=plan.ledger,
+        ledger=_with_others(plan.ledger, reading, settings, told),
         target=settings.target,
     )
+
+
+def _with_others(
+    ledger: tuple[LedgerEntry, ...], reading: Reading, settings: Settings, told: Told
+) -> tuple[LedgerEntry, ...]:
+    """The ledger with the sites of files that have to do with no training; what does not parse there has none."""
+    known = extract_files(tuple(reading.aside.values()), settings.jobs, told).known.values()
+    sites = sites_aside((facts for facts in known if isinstance(facts, FileFacts)), explained=settings.evidence)
+    entries = (*ledger, *(LedgerEntry(site, "not_training", "") for site in sites))
+    return tuple(sorted(entries, key=by_place))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ampify.discover import discover, relevant
+from ampify.discover import discover, names_sites, relevant
 from ampify.model.anchor import line_anchor
 from ampify.model.finding import Finding
 from ampify.model.source import SourceFile
@@ -22,13 +22,20 @@ class MissingPath(Exception):
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was read. `seen` are the displays of all files looked at, in order, with the real path of each; `crowded`
-    those of training files that too many others use to follow them."""
+    those of training files that too many others use to follow them; `aside` are files that have to do with no training,
+    but hold places that the ledger lists."""
 
     seen: Mapping[str, Path]
     sources: Mapping[str, SourceFile]
     failures: tuple[Finding, ...] = ()
     skipped: frozenset[str] = frozenset()
     crowded: frozenset[str] = frozenset()
+    aside: Mapping[str, SourceFile] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[str, SourceFile]:
+        """Everything that was read as source text, by the names to show."""
+        return {**self.sources, **self.aside}
 
 
 def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
@@ -45,12 +52,23 @@ def read_files(paths: Sequence[Path], exclude: Sequence[str]) -> Reading:
     chosen = {d: content for d, content in contents.items() if d in relevance.files or not isinstance(content, bytes)}
     reading = _decode(seen, chosen.items())
     unlisted = tuple(_unlisted(folder, reason) for folder, reason in discovery.unlisted)
-    return replace(reading, failures=(*unlisted, *reading.failures), crowded=relevance.crowded)
+    return replace(
+        reading,
+        failures=(*unlisted, *reading.failures),
+        crowded=relevance.crowded,
+        aside=_aside((display, content) for display, content in raw.items() if display not in relevance.files),
+    )
 
 
 def read_text(raw: bytes, display: str) -> Reading:
     """As `read_files`, of bytes that are there already."""
     return _decode({display: Path(display)}, [(display, raw)])
+
+
+def _aside(contents: Iterable[tuple[str, bytes]]) -> dict[str, SourceFile]:
+    """Those of the files that the ledger lists something of; one that cannot be decoded keeps nobody from training."""
+    sited = ((display, _source(content, display)) for display, content in contents if names_sites(content))
+    return {display: source for display, source in sited if isinstance(source, SourceFile)}
 
 
 def _bytes(path: Path) -> bytes | UnreadableSource:

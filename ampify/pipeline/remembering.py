@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import ampify
 from ampify.cache import Entries, Malformed, cache_folder, read_value, written_value
 from ampify.model.plan import Outcome, Report
 from ampify.model.settings import Settings
+from ampify.model.source import SourceFile
 from ampify.pipeline.reading import Reading
 
 # With fewer bytes to analyse a run is over before an entry would be written.
@@ -34,7 +35,7 @@ class _Kept:
 def remembered(reading: Reading, settings: Settings, prove: bool, make: Callable[[], Report]) -> Report:
     """The report on what was read: an earlier run's on the same, or else the one that `make` makes."""
     folder = cache_folder() if settings.cache else None
-    if folder is None or sum(len(source.raw) for source in reading.sources.values()) < WORTH_KEEPING:
+    if folder is None or sum(len(source.raw) for source in reading.texts.values()) < WORTH_KEEPING:
         return make()
     entries = Entries(folder)
     key = _key(reading, settings, prove)
@@ -42,7 +43,8 @@ def remembered(reading: Reading, settings: Settings, prove: bool, make: Callable
     if known is not None:
         return known
     report = make()
-    if all(outcome.before in (None, reading.sources.get(outcome.path)) for outcome in report.outcomes):
+    texts = reading.texts
+    if all(outcome.before in (None, texts.get(outcome.path)) for outcome in report.outcomes):
         entries.keep(key, written_value(_kept(report)))
     return report
 
@@ -59,14 +61,15 @@ def _found(entries: Entries, key: str, reading: Reading) -> Report | None:
     try:
         kept: _Kept = read_value(data, _Kept)
         sourced = frozenset(kept.with_source)
-        outcomes = tuple(_with_source(o, reading) if o.path in sourced else o for o in kept.report.outcomes)
+        texts = reading.texts
+        outcomes = tuple(_with_source(o, texts) if o.path in sourced else o for o in kept.report.outcomes)
     except (Malformed, KeyError):
         return None
     return replace(kept.report, outcomes=outcomes)
 
 
-def _with_source(outcome: Outcome, reading: Reading) -> Outcome:
-    return replace(outcome, before=reading.sources[outcome.path])
+def _with_source(outcome: Outcome, texts: Mapping[str, SourceFile]) -> Outcome:
+    return replace(outcome, before=texts[outcome.path])
 
 
 def _key(reading: Reading, settings: Settings, prove: bool) -> str:
@@ -75,9 +78,16 @@ def _key(reading: Reading, settings: Settings, prove: bool) -> str:
     digest = hashlib.sha256()
     place = Path(settings.root).absolute()
     about = (_own_state(), sys.version, platform.machine(), str(place), replace(settings, jobs=1), prove)
-    for part in (about, tuple(reading.seen), sorted(reading.skipped), sorted(reading.crowded), reading.failures):
+    for part in (
+        about,
+        tuple(reading.seen),
+        sorted(reading.skipped),
+        sorted(reading.crowded),
+        sorted(reading.aside),
+        reading.failures,
+    ):
         digest.update(repr(part).encode("utf-8", "surrogatepass"))
-    for path, source in reading.sources.items():
+    for path, source in reading.texts.items():
         digest.update(repr((path, len(source.raw))).encode("utf-8", "surrogatepass"))
         digest.update(source.raw)
     return digest.hexdigest()

@@ -29,7 +29,7 @@ def run(
     Raises MissingPath, VendorConflict, and RuleFailed, each with what to do.
     """
     reading = read_files(paths, settings.exclude)
-    if writing or not reading.sources:
+    if writing or not reading.texts:
         # What is written comes from the files alone, and from what forbids writing them now.
         report = _migrate(reading, settings, prove=prove, targets=reading.seen if writing else {}, told=told)
     else:
@@ -73,7 +73,7 @@ def _migrate(
     targets: Mapping[str, Path] = MappingProxyType({}),
     told: Told = untold,
 ) -> Report:
-    if not reading.sources:
+    if not reading.texts:
         return _nothing_to_read(reading, settings)
     # Loading the stages takes longer than finding out that there is nothing to do.
     from ampify.pipeline.migrating import migrate

@@ -34,7 +34,12 @@ def make_ledger(
     """
     made, left = _by_path(fixed), _by_path(other)
     entries = [_entry(site, made, left, refused) for site in sites]
-    return tuple(sorted(entries, key=lambda entry: (entry.site.anchor, entry.site.kind)))
+    return tuple(sorted(entries, key=by_place))
+
+
+def by_place(entry: LedgerEntry) -> tuple[Anchor, str]:
+    """The order of a ledger."""
+    return entry.site.anchor, entry.site.kind
 
 
 def _entry(
