@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ampify import catalog
-from ampify.index.syntax import nodes
+from ampify.index.syntax import parts
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -40,6 +40,7 @@ class Classes:
         self.flow = flow
         self._inert: dict[ClassValue, bool] = {}
         self._training: frozenset[str] | None = None
+        self._words: dict[tuple[str, int], frozenset[str]] = {}
         self._orders: dict[ClassValue, tuple[Value, ...]] = {}
 
     def settle(self) -> None:
@@ -128,15 +129,17 @@ class Classes:
 
     def words(self, cls: ClassValue) -> frozenset[str]:
         """Names and attributes that the code of a class uses, nested functions included."""
-        scopes = self.flow.files[cls.path].scopes
-        inside = {cls.scope}
-        for scope in scopes[cls.scope + 1 :]:
-            if scope.parent in inside:
-                inside.add(scope.index)
-        found: set[str] = set()
-        for index in inside:
-            found.update(getattr(n, "id", "") or getattr(n, "attr", "") for n, _ in nodes(scopes[index].body))
-        return frozenset(found)
+        key = (cls.path, cls.scope)
+        if key not in self._words:
+            scopes = self.flow.files[cls.path].scopes
+            inside = {cls.scope}
+            for scope in scopes[cls.scope + 1 :]:
+                if scope.parent in inside:
+                    inside.add(scope.index)
+            bodies = (scopes[index].body for index in inside)
+            used = (getattr(n, "id", "") or getattr(n, "attr", "") for body in bodies for n in parts(body))
+            self._words[key] = frozenset(used)
+        return self._words[key]
 
     def is_optimizer(self, cls: ClassValue) -> bool:
         """Whether a class derives from an optimizer of torch."""

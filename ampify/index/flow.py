@@ -94,12 +94,14 @@ class Flow:
         most = share * WORK_BUDGET
         for path in sorted(self.files):
             self.enter(self.module_frame(path))
-        self._drain(most)
+        if not self._drain(most):
+            return
         self.opaque_missing = True
         self.classes.settle()
         for task in tuple(self.missed):
             self.queue.put(task)
-        self._drain(most)
+        if not self._drain(most):
+            return
         self.classes.settle()
         # First what nothing refers to: it may call the rest, and knows what it hands on.
         named = frozenset[str]().union(*(facts.read for facts in self.files.values()))
@@ -109,16 +111,20 @@ class Flow:
                     due = not first or not (scope.name in named or scope.name in IMPLICIT)
                     if due and scope.kind == "function" and (path, scope.index) not in self.called:
                         self.calls.enter_uncalled(path, scope)
-                self._drain(most)
+                if not self._drain(most):
+                    return
         self.reader = None
 
-    def _drain(self, most: float) -> None:
+    def _drain(self, most: float) -> bool:
+        """Does what is waiting; whether there is any use in going on: with a part alone nobody can do anything, save
+        where it was known from the start that there is no more."""
         while self.work < most:
             task = self.queue.take()
             if task is None:
-                return
+                return True
             self._do(task)
         self.exhausted = True
+        return bool(self.shortfall)
 
     def _do(self, task: Task) -> None:
         self.work += 1

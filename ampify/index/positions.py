@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ampify.index.flow import Flow
-from ampify.index.values import Frame, Value, Values, ordered
+from ampify.index.values import NOTHING, Frame, Value, Values, ordered
 from ampify.model import facts as f
 from ampify.model.evidence import Hop
 
@@ -61,6 +61,10 @@ class Looking:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self._known: dict[tuple[int, Frame], Values] = {}
+        # As long as the store is as it was: the elements of each container, and these with the elements of them.
+        self._state = -1
+        self._elements: dict[Value, list[tuple[str, Values]]] = {}
+        self._within: dict[Value, Values] = {}
 
     def values(self, expr: f.Expr, frame: Frame) -> Values:
         """What an expression may be in a frame."""
@@ -83,6 +87,8 @@ class Looking:
     def parts(self, expr: f.Expr, frame: Frame, value: Value, rest: Rest) -> Iterator[At]:
         """The expression as what may hold `value` as an element, or as an element of one."""
         for whole in ordered(self.values(expr, frame)):
+            if value not in self.within(whole):
+                continue
             for field, held in self.elements(whole):
                 if value in held:
                     yield At(expr, frame, whole, ((field, value), *rest))
@@ -94,8 +100,29 @@ class Looking:
 
     def elements(self, owner: Value) -> list[tuple[str, Values]]:
         """The elements of a container, by their fields."""
-        names = (name for name in self.flow.store.fields(owner) if name.startswith("["))
-        return [(name, self.read(owner, name)) for name in names]
+        self._renew()
+        found = self._elements.get(owner)
+        if found is None:
+            names = (name for name in self.flow.store.fields(owner) if name.startswith("["))
+            found = self._elements[owner] = [(name, self.read(owner, name)) for name in names]
+        return found
+
+    def within(self, owner: Value) -> Values:
+        """All elements of a container, and all elements of these."""
+        self._renew()
+        found = self._within.get(owner)
+        if found is None:
+            held = NOTHING.union(*(values for _, values in self.elements(owner)))
+            inner = (values for part in held for _, values in self.elements(part))
+            found = self._within[owner] = held.union(*inner)
+        return found
+
+    def _renew(self) -> None:
+        """Forgets what the store has outgrown: to evaluate an expression may add to it."""
+        if self._state != self.flow.store.changes:
+            self._state = self.flow.store.changes
+            self._elements.clear()
+            self._within.clear()
 
     def text(self, expr: f.Expr, frame: Frame) -> str:
         """The code of an expression in one line, cut where it is long."""

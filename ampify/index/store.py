@@ -23,6 +23,8 @@ class Store:
     def __init__(self, make: Interner, queue: Queue) -> None:
         self._make = make
         self._queue = queue
+        # Grows whenever a set does.
+        self.changes = 0
         self._lost: set[Key] = set()
         self._values: dict[Key, Values] = {}
         self._readers: dict[Key, dict[Task, None]] = {}
@@ -51,6 +53,7 @@ class Store:
             self._lost.add(key)
             grown = frozenset((self._make(Opaque, owner, name),))
         self._values[key] = grown
+        self.changes += 1
         self._fields.setdefault(owner, {})[name] = None
         if name.startswith("["):
             self._notify((owner, "[]"))

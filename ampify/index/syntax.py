@@ -37,10 +37,17 @@ def children(expr: f.Expr) -> tuple[f.Expr, ...]:
 
 def in_order(expr: f.Expr, parents: tuple[f.Expr, ...] = ()) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
     """An expression's parts in order of evaluation, each with what it is part of, innermost last."""
-    inner = (*parents, expr)
-    for child in children(expr):
-        yield from in_order(child, inner)
-    yield expr, parents
+    # Without recursion: that would hand each part through all generators above it.
+    waiting = [(expr, parents, False)]
+    while waiting:
+        node, outer, done = waiting.pop()
+        parts = () if done else children(node)
+        if not parts:
+            yield node, outer
+            continue
+        waiting.append((node, outer, True))
+        inner = (*outer, node)
+        waiting.extend([(part, inner, False) for part in reversed(parts)])
 
 
 def expressions(statement: f.Stmt) -> tuple[f.Expr, ...]:
@@ -92,6 +99,16 @@ def nodes(body: Iterable[f.Stmt]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]
     for statement in statements(body):
         for expression in expressions(statement):
             yield from in_order(expression)
+
+
+def parts(body: Iterable[f.Stmt]) -> Iterator[f.Expr]:
+    """All expressions of a body, in no order that means anything: faster than `nodes`."""
+    for statement in statements(body):
+        waiting = list(expressions(statement))
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(children(node))
 
 
 def calls(body: Iterable[f.Stmt]) -> Iterator[f.Call]:

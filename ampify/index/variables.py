@@ -19,6 +19,8 @@ class Variables:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
+        # The star imports of each scope, by its path and number.
+        self._stars: dict[tuple[str, int], tuple[f.ImportedName, ...]] = {}
 
     def bind(self, frame: Frame, name: str, values: Values) -> None:
         """Adds to what a name of a frame may hold."""
@@ -57,10 +59,7 @@ class Variables:
     def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
         """A name through the star imports of a module, or the builtin of that name."""
         outside = []
-        for statement in statements(self.flow.scope(frame).body):
-            if not isinstance(statement, f.Import) or statement.names[0].bound != "*":
-                continue
-            module = statement.names[0]
+        for module in self.stars(frame):
             found = self.flow.modules.find(frame.path, module.module, module.level)
             if found is None:
                 outside.append(canonical(f"{module.module}.{name}"))
@@ -72,6 +71,14 @@ class Variables:
                     return values
         known = [dotted for dotted in outside if catalog.is_known(dotted)]
         return self.flow.one(External, known[0] if known else name)
+
+    def stars(self, frame: Frame) -> tuple[f.ImportedName, ...]:
+        """The star imports in the scope of a frame."""
+        key = (frame.path, frame.scope)
+        if key not in self._stars:
+            imports = (s for s in statements(self.flow.scope(frame).body) if isinstance(s, f.Import))
+            self._stars[key] = tuple(s.names[0] for s in imports if s.names[0].bound == "*")
+        return self._stars[key]
 
     def imported(self, statement: f.Import, frame: Frame) -> None:
         for name in statement.names:

@@ -23,7 +23,9 @@ def calls(project: Project, roots: Iterable[str], names: frozenset[str]) -> Iter
     packages = tuple(roots)
     for facts in project.files.values():
         imported = _imported(facts, packages)
-        for call in _calls(facts) if imported else ():
+        # What is nowhere read, by its own name or by one that stands for it, is not called.
+        read = facts.read.union(dotted.rpartition(".")[2] for dotted in imported.values())
+        for call in _calls(facts) if imported and not names.isdisjoint(read) else ():
             dotted = _dotted(call.func, imported, facts)
             if dotted.rpartition(".")[2] in names:
                 yield facts, call, dotted
