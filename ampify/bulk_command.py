@@ -11,7 +11,7 @@ import click
 
 from ampify.bulk.problem import BulkProblem
 from ampify.config import read_options
-from ampify.rules import rule_codes
+from ampify.rules import rule_names
 
 PROBLEMS: tuple[type[Exception], ...] = (BulkProblem,)
 FILE = click.Path(path_type=Path)
@@ -101,5 +101,5 @@ def _migration(given: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("select", "ignore"):
         if key in chosen:
             chosen[key] = tuple(part.strip() for text in chosen[key] for part in text.split(","))
-    read_options(chosen, [], None, rule_codes())
+    read_options(chosen, [], None, rule_names())
     return chosen

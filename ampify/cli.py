@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +16,7 @@ from click.core import ParameterSource
 
 import ampify
 from ampify import bulk_command, pipeline, verify_command
-from ampify.config import OPTIONS, RUN_FLAGS, SITES, Options, read_options
+from ampify.config import OPTIONS, RUN_FLAGS, SITES, Options, nearest_rule, read_options
 from ampify.model.plan import Outcome, Report
 from ampify.nameless import CommandsFirst, NamelessCommand
 from ampify.report.colour import wants_colour
@@ -28,7 +27,7 @@ from ampify.report.links import Links
 from ampify.report.progress import progress_line
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import Style, text_report
-from ampify.rules import Rule, all_rules, find_rule, rule_codes
+from ampify.rules import Rule, all_rules, find_rule, rule_names
 
 DASH = Path("-")
 FILE = click.Path(path_type=Path)
@@ -48,7 +47,7 @@ class Problem(click.ClickException):
 
 
 class LeftUnwritten(Problem):
-    """A migration that was not written, for a person to look at."""
+    """A migration that was not written, or not taken back, for a person to look at."""
 
     exit_code = LEFT_FOR_A_PERSON
 
@@ -79,7 +78,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """Completes the value of an option that has a few choices."""
-    choices = [choice for choice in OPTIONS[option].choices if choice not in OPTIONS[option].unavailable]
+    choices = OPTIONS[option].choices
     return lambda _context, _parameter, incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
@@ -88,13 +87,14 @@ def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], lis
 def main() -> None:
     """Rewrites PyTorch training scripts into mixed-precision ones.
 
-    PATH is a Python file, a notebook, a folder, or - for standard input. Without --write nothing is written: the
-    changes are shown as a diff on standard output, and what is refused and why on standard error.
+    PATH is a Python file, a notebook, a folder (that of now, if no PATH follows the options), or - for standard input.
+    Without --write nothing is written: the changes are shown as a diff on standard output, and what is refused and why
+    on standard error.
     """
 
 
 @main.command(cls=NamelessCommand, short_help="Migrate training scripts; the name can be left out.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=FILE)
 @click.option("--write", is_flag=True, help="Write the changes, atomically; `ampify undo` takes them back.")
 @click.option("--allow-dirty", is_flag=True, help="Do not warn when --write changes files with uncommitted changes.")
 @click.option("--check", is_flag=True, help="Show no diff; exit with 1 if anything would change or was found.")
@@ -114,8 +114,8 @@ def main() -> None:
 @click.option(
     "--dtype",
     shell_complete=choosing("dtype"),
-    metavar="float16",
-    help="What autocast casts to at O1 to O3; for bfloat16, take --opt-level O4 or O5.  [default: float16]",
+    metavar="float16|bfloat16",
+    help="What is cast to: float16 (O1 to O3) or bfloat16 (O4, O5).  [default: that of the level]",
 )
 @click.option("--vendor", metavar="DIR", help="Copy the runtime into DIR instead of adding a requirement.")
 @click.option("--add-flag", is_flag=True, help="Give the script's argparse an --opt-level option.")
@@ -160,7 +160,11 @@ def migrate(
     config: Path | None,
     **_: Any,
 ) -> None:
-    """Migrate the training scripts that PATH names or holds; the default, so that its name can be left out."""
+    """Migrate the training scripts that PATH names or holds; the default, so that its name can be left out.
+
+    Without a PATH it is the current folder.
+    """
+    paths = paths or (Path(),)
     if verbose:
         logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.DEBUG)
     if write and check:
@@ -171,7 +175,7 @@ def migrate(
         raise Problem("--explain-sites prints the ledger alone; leave out --write, --check and --format")
     if verify is not None and (not write or DASH in paths):
         raise Problem("--verify decides whether --write writes; to verify alone, run `ampify verify SCRIPT -- ARGS`")
-    options = read_options(_given(ctx), [p for p in paths if p != DASH], config, rule_codes())
+    options = read_options(_given(ctx), [p for p in paths if p != DASH], config, rule_names())
     options = options.explaining() if explain_sites else options
     _require_places(options.reports)
     if verify is not None and not verify_command.allows(verify, options.settings, paths):
@@ -192,10 +196,7 @@ def explain(code: str) -> None:
     """Explain one rule: what, why, before, after."""
     rule = find_rule(code)
     if rule is None:
-        names = [name for known in all_rules() for name in (known.code, known.name)]
-        close = get_close_matches(code, names, n=1) or get_close_matches(code.upper(), names, n=1)
-        remedy = f"did you mean {close[0]}?" if close else "`ampify rules` lists them"
-        raise Problem(f"no rule is called {code!r}; {remedy}")
+        raise Problem(f"no rule is called {code!r}; {nearest_rule(code, rule_names())}")
     from ampify.rules.documentation import explanation  # only here and for the list of all rules
 
     click.echo(explanation(rule), nl=False)
@@ -217,15 +218,24 @@ def rules(form: str) -> None:
 
 @main.command(short_help="Put back what the last --write changed.")
 @click.argument("folder", default=".", type=FILE)
+@click.option("--keep-edited", is_flag=True, help="Put back all but the files that were edited since.")
+@click.option("--force", is_flag=True, help="Put back files that were edited since, too: the edits are lost.")
 @click.pass_context
 @guarded
-def undo(ctx: click.Context, folder: Path) -> None:
-    """Put back what the last --write in this tree (or in that of FOLDER) changed."""
-    undone = pipeline.undo(folder)
-    words = (("put back", undone.restored), ("removed", undone.removed), ("edited since, left alone:", undone.edited))
-    for said, paths in words:
+def undo(ctx: click.Context, folder: Path, keep_edited: bool, force: bool) -> None:
+    """Put back what the last --write in this tree (or in that of FOLDER) changed.
+
+    Where one of the files was edited since, nothing is put back, so that the tree is never half migrated unasked.
+    """
+    if keep_edited and force:
+        raise Problem("--keep-edited and --force ask for opposite things; give one of them")
+    undone = pipeline.undo(folder, "overwrite" if force else "keep" if keep_edited else "refuse")
+    alone = "edited since:" if undone.refused else "edited since, left alone:"
+    for said, paths in (("put back", undone.restored), ("removed", undone.removed), (alone, undone.edited)):
         for path in paths:
             click.echo(f"{said} {_shown(path)}", err=True)
+    if undone.refused:
+        raise LeftUnwritten("nothing was put back; --keep-edited puts back the others, --force all: edits are lost")
     ctx.exit(LEFT_FOR_A_PERSON if undone.edited else DONE)
 
 

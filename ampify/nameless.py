@@ -38,7 +38,7 @@ class CommandsFirst(click.Group):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows both forms."""
-        formatter.write_usage(ctx.command_path, "[OPTIONS] PATH...")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [PATH...]")
         formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,7 +15,7 @@ from ampify.config import read_options
 from ampify.model.settings import Settings
 from ampify.report.colour import wants_colour
 from ampify.report.status import DONE, LEFT_FOR_A_PERSON
-from ampify.rules import rule_codes
+from ampify.rules import rule_names
 from ampify.verify.command import Command
 from ampify.verify.forms import FORMS, report_form
 from ampify.verify.problem import VerifyProblem
@@ -72,7 +72,7 @@ def run(script: str, arguments: tuple[str, ...], given: Mapping[str, Any]) -> in
     for path in forms:
         require_place(path)
     level = {"opt-level": given["opt_level"]} if given["opt_level"] else {}
-    settings = read_options(level, [Path(script)], None, rule_codes()).settings
+    settings = read_options(level, [Path(script)], None, rule_names()).settings
     request = request_for(Command(script, arguments, module=given["module"]), given, settings)
     verification = verify(request, say)
     for path, form in forms.items():

@@ -279,16 +279,30 @@ def test_undo_of_one_file_or_of_a_misspelt_folder_takes_nothing_back() -> None:
     assert run("undo").exit_code == 0
 
 
-def test_undo_works_from_a_folder_below_and_leaves_what_was_edited_since() -> None:
+def test_undo_puts_nothing_back_where_a_file_was_edited_since_unless_told_what_to_do_with_it() -> None:
     write({"train.py": TRAIN, "sub/finetune.py": TRAIN})
     assert run(".", "--write").exit_code == 0
     write({"train.py": "# mine\n"})
+    edited = tree()
     os.chdir("sub")
-    result = run("undo")
-    assert result.exit_code == 1
-    assert "put back finetune.py\n" in result.stderr
-    assert "edited since, left alone: " in result.stderr
-    assert Path("../train.py").read_text() == "# mine\n"
+    there = Path("../train.py").resolve()
+    refused = run("undo")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        f"edited since: {there}\n"
+        "ampify: nothing was put back; --keep-edited puts back the others, --force all: edits are lost\n"
+    )
+    os.chdir("..")
+    assert tree() == edited
+    kept = run("undo", "--keep-edited")
+    assert kept.exit_code == 1
+    assert kept.stderr == "put back sub/finetune.py\nedited since, left alone: train.py\n"
+    assert (Path("train.py").read_text(), Path("sub/finetune.py").read_text()) == ("# mine\n", TRAIN)
+    assert run("undo", "--keep-edited", "--force").exit_code == 2
+    forced = run("undo", "--force")
+    assert (forced.exit_code, forced.stderr) == (0, "put back train.py\n")
+    assert Path("train.py").read_text() == TRAIN
+    assert run("undo").exit_code == 2
 
 
 def test_a_folder_that_cannot_hold_the_journal_is_named_and_nothing_is_half_done() -> None:
@@ -431,6 +445,17 @@ def test_a_file_name_that_is_no_text() -> None:
     assert b"--- a/tr\xe9in.py\n" in run(".").stdout_bytes
 
 
+def test_without_a_path_it_is_the_current_folder() -> None:
+    write({"train.py": TRAIN})
+    assert (run("--quiet").stdout, run("migrate").stdout) == (DIFF, DIFF)
+    assert run("--check").exit_code == 1
+
+
+def test_the_type_alone_asks_for_the_level_that_casts_to_it() -> None:
+    write({"train.py": TRAIN})
+    assert 'opt_level="O4"' in run("--dtype", "bfloat16", "train.py").stdout
+
+
 # Wrong usage
 
 
@@ -439,16 +464,16 @@ def test_a_file_name_that_is_no_text() -> None:
     [
         (["missing.py"], "no such file or folder: missing.py"),
         (["train.py", "missing.py", "gone"], "no such file or folder: missing.py, gone"),
-        (["--dtype", "bfloat16", "."], "--dtype bfloat16 is not available in this version; it can be float16"),
+        (["--dtype", "float32", "."], "--dtype must be one of float16, bfloat16, not 'float32'"),
         (["--write", "--check", "."], "--check writes nothing; give --write or --check, not both"),
         (["-", "train.py"], "standard input (-) goes alone; name files and folders in another run"),
         (["-", "--vendor", "lib"], "--vendor needs a folder to copy to; it does not go with standard input (-)"),
         (["-", "--write", "--format", "json"], "with - and --write standard output takes the code"),
         (["--select", "AMP7", "."], "--select AMP7: no rule has a code that starts so"),
         (["--config", "none.toml", "."], "none.toml cannot be read: No such file or directory"),
-        (["explain", "AMP01"], "no rule is called 'AMP01'; did you mean AMP"),
-        (["explain", "unscaled-backwards"], "no rule is called 'unscaled-backwards'; did you mean unscaled-backward?"),
-        (["explain", "?"], "no rule is called '?'; `ampify rules` lists them"),
+        (["explain", "AMP999"], "no rule is called 'AMP999'; those that start with AMP9 are AMP901, AMP902, "),
+        (["explain", "unscaled-backwards"], "no rule is called 'unscaled-backwards'; did you mean AMP201, unscaled-b"),
+        (["explain", "?"], "no rule is called '?'; codes look like AMP201, and `ampify rules` lists them"),
         (["undo"], "no write of ampify is on record here"),
         (["undo", "train.py"], "this is no folder (undo takes back the whole last write; name its folder, or none)"),
     ],
@@ -463,12 +488,11 @@ def test_wrong_usage_gets_one_line_and_exit_status_2(arguments: list[str], said:
     assert result.stderr.count("\n") == 1
 
 
-def test_a_wrong_option_and_no_path_at_all_show_the_usage() -> None:
-    for arguments in (["--wrte", "."], ["--write"]):
-        result = run(*arguments)
-        assert result.exit_code == 2
-        assert "Usage: ampify" in result.stderr
-    assert "Usage: ampify [OPTIONS] PATH..." in run().output
+def test_a_wrong_option_and_nothing_at_all_show_the_usage() -> None:
+    result = run("--wrte", ".")
+    assert result.exit_code == 2
+    assert "Usage: ampify" in result.stderr
+    assert "Usage: ampify [OPTIONS] [PATH...]" in run().output
 
 
 def test_a_file_called_like_a_command_is_reached_by_its_path() -> None:
@@ -483,7 +507,7 @@ def test_a_file_called_like_a_command_is_reached_by_its_path() -> None:
 def test_help_shows_the_options_and_the_commands() -> None:
     result = run("--help")
     assert result.exit_code == 0
-    for word in ("[OPTIONS] PATH...", "COMMAND [ARGS]...", "--write", "--vendor DIR", "--version", "explain", "undo"):
+    for word in ("[OPTIONS] [PATH...]", "COMMAND [ARGS]...", "--write", "--vendor DIR", "--version", "explain", "undo"):
         assert word in result.stdout, word
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from ampify.config import InvalidOption, Options, import_folder, read_options
+from ampify.config import InvalidOption, Options, import_folder, nearest_rule, read_options
 from ampify.config.options import report_path
 from ampify.config.toml import parse_toml, table_at
 
-CODES = ("AMP101", "AMP201", "AMP209")
+RULES = {"AMP101": "uninitialized-model", "AMP201": "unscaled-backward", "AMP209": "unresolved-receiver"}
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def options(*paths: str, config: str | None = None, **given: object) -> Options:
     flags = {name.replace("_", "-"): value for name, value in given.items()}
-    return read_options(flags, [Path(path) for path in paths or (".",)], Path(config) if config else None, CODES)
+    return read_options(flags, [Path(path) for path in paths or (".",)], Path(config) if config else None, RULES)
 
 
 def preset(folder: Path, text: str) -> None:
@@ -46,7 +47,7 @@ def test_every_key_can_be_preset(tmp_path: Path) -> None:
         """
         target = "runtime"
         opt-level = "O4"
-        dtype = "float16"
+        dtype = "bfloat16"
         vendor = "third_party"
         add-flag = true
         unsafe = true
@@ -109,13 +110,13 @@ def test_a_pyproject_without_the_table_is_passed_over(tmp_path: Path, text: str)
 
 def test_no_paths_in_common_means_no_presets(tmp_path: Path) -> None:
     preset(tmp_path, "jobs = 4")
-    assert read_options({"jobs": 2}, [], None, CODES).settings.jobs == 2
+    assert read_options({"jobs": 2}, [], None, RULES).settings.jobs == 2
 
 
 def test_a_link_to_itself_is_looked_for_in_its_folder(tmp_path: Path) -> None:
     preset(tmp_path, "jobs = 3")
     (tmp_path / "loop.py").symlink_to("loop.py")
-    assert read_options({}, [tmp_path / "loop.py"], None, CODES).settings.jobs == 3
+    assert read_options({}, [tmp_path / "loop.py"], None, RULES).settings.jobs == 3
 
 
 def test_an_explicit_file_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -144,7 +145,8 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
         ("vendor = ''", "`vendor` must be a string that is not empty, not ''"),
         ("opt-level = 'O9'", "`opt-level` must be one of O0, O1, O2, O3, O4, O5, not 'O9'"),
         ("target = ['runtime']", "`target` must be one of runtime, native, not ['runtime']"),
-        ("dtype = 'bfloat16'", "`dtype` bfloat16 is not available in this version; it can be float16"),
+        ("dtype = 'float32'", "`dtype` must be one of float16, bfloat16, not 'float32'"),
+        ("opt-level = 'O5'\ndtype = 'float16'", "opt-level O5 and dtype float16 do not go together: O1 to O3 cast to "),
         ("select = ['AMP7']", "--select AMP7: no rule has a code that starts so"),
         ("jobs = 1\njobs = 2", "is not TOML"),
     ],
@@ -158,10 +160,34 @@ def test_what_a_preset_may_not_be(tmp_path: Path, text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("preset_text", "given", "expected"),
+    [
+        ("", {"dtype": "bfloat16"}, ("O4", "bfloat16")),
+        ("", {"dtype": "float16"}, ("O1", "float16")),
+        ("", {"opt_level": "O5"}, ("O5", "bfloat16")),
+        ("", {"opt_level": "O2"}, ("O2", "float16")),
+        ("", {"opt_level": "O0", "dtype": "bfloat16"}, ("O0", "bfloat16")),
+        ("dtype = 'bfloat16'", {}, ("O4", "bfloat16")),
+        ("dtype = 'bfloat16'", {"opt_level": "O5"}, ("O5", "bfloat16")),
+        ("dtype = 'bfloat16'", {"opt_level": "O1"}, ("O1", "float16")),
+        ("opt-level = 'O2'", {"dtype": "float16"}, ("O2", "float16")),
+        ("opt-level = 'O2'", {"dtype": "bfloat16"}, ("O4", "bfloat16")),
+        ("opt-level = 'O2'\ndtype = 'float16'", {"opt_level": "O4"}, ("O4", "bfloat16")),
+    ],
+)
+def test_the_level_and_the_type_follow_from_each_other(
+    tmp_path: Path, preset_text: str, given: dict[str, object], expected: tuple[str, str]
+) -> None:
+    preset(tmp_path, preset_text)
+    settings = options(**given).settings
+    assert (settings.opt_level, settings.dtype) == expected
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"target": "apex"}, "--target must be one of runtime, native, not 'apex'"),
-        ({"dtype": "bfloat16"}, "--dtype bfloat16 is not available in this version"),
+        ({"dtype": "bfloat16", "opt_level": "O1"}, "opt-level O1 and dtype bfloat16 do not go together"),
         ({"opt_level": "O6"}, "--opt-level must be one of O0, O1, O2, O3, O4, O5, not 'O6'"),
         ({"format": "yaml"}, "--format must be one of text, json, github, sarif, markdown, not 'yaml'"),
         ({"ignore": ("AMP9", "AMP1")}, "--ignore AMP9: no rule"),
@@ -238,3 +264,26 @@ def test_toml_tables() -> None:
     assert table_at(document, "a", "b", "c") == {}
     with pytest.raises(ValueError, match="line 2"):
         parse_toml("a = 1\nb = ]\n")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("amp201", "did you mean AMP201?"),
+        ("201", "did you mean AMP201?"),
+        ("amp2", "did you mean AMP2?"),
+        ("AMP2011", "did you mean AMP201?"),
+        ("unscaled-backwards", "did you mean AMP201, unscaled-backward?"),
+        (
+            "AMP299",
+            "those that start with AMP2 are AMP201, AMP209; codes look like AMP201, and `ampify rules` lists them",
+        ),
+        ("AMP7", "codes look like AMP201, and `ampify rules` lists them"),
+        ("E501", "codes look like AMP201, and `ampify rules` lists them"),
+        ("?", "codes look like AMP201, and `ampify rules` lists them"),
+    ],
+)
+def test_the_rule_that_may_have_been_meant(wanted: str, said: str) -> None:
+    assert nearest_rule(wanted, RULES) == said
+    with pytest.raises(InvalidOption, match=rf"--select {re.escape(wanted)}: no rule has a code that starts so; "):
+        options(select=(wanted,))

@@ -18,7 +18,7 @@ from ampify.model.finding import Finding
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.pipeline.problems import describe
-from ampify.rules import MODULE_NAME, Rule, RuleFailed, all_rules, find_rule, rule_codes, run_rules
+from ampify.rules import MODULE_NAME, Rule, RuleFailed, all_rules, find_rule, rule_names, run_rules
 from ampify.rules.documentation import (
     CODE_HEADINGS,
     FINDING,
@@ -50,7 +50,7 @@ def test_every_module_of_that_name_is_found() -> None:
 def test_codes_and_names_are_unique_and_in_order() -> None:
     codes = [rule.code for rule in RULES]
     assert codes == sorted(set(codes))
-    assert list(rule_codes()) == codes
+    assert list(rule_names().items()) == [(rule.code, rule.name) for rule in RULES]
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 

@@ -153,7 +153,7 @@ def test_undo_puts_back_the_last_write_only(root: Path) -> None:
         undo(root)
 
 
-def test_files_edited_since_are_left_alone_and_named(root: Path) -> None:
+def test_files_edited_since_are_named_and_keep_all_from_being_put_back_unless_they_may_be_left(root: Path) -> None:
     paths = make(root, "a.py", "b.py", "c.py", "d.py")
     made = [Change(root / "lib/new.py", None, b"1"), Change(root / "lib/gone.py", None, b"2")]
     commit(root, changes(paths) + made)
@@ -162,7 +162,13 @@ def test_files_edited_since_are_left_alone_and_named(root: Path) -> None:
     paths[2].write_bytes(OLD)
     made[0].path.write_bytes(b"mine too")
     made[1].path.unlink()
-    undone = undo(root)
+    before = contents(root)
+    refused = undo(root)
+    assert (refused.refused, refused.restored, refused.removed) == (True, (), ())
+    assert refused.edited == (paths[0], paths[1], made[0].path)
+    assert contents(root) == before
+    undone = undo(root, "keep")
+    assert undone.refused is False
     assert undone.edited == (paths[0], paths[1], made[0].path)
     assert undone.restored == (paths[3],)
     assert undone.removed == ()
@@ -173,6 +179,18 @@ def test_files_edited_since_are_left_alone_and_named(root: Path) -> None:
     shutil.rmtree(root / "lib")
     assert undo(root).restored == (paths[0], paths[1])
     assert contents(root) == {"a.py": OLD, "b.py": OLD, "c.py": OLD, "d.py": OLD}
+
+
+def test_files_edited_since_are_put_back_if_their_edits_may_be_lost(root: Path) -> None:
+    paths = make(root, "a.py", "b.py")
+    made = Change(root / "lib/new.py", None, b"1")
+    commit(root, [*changes(paths), made])
+    paths[0].write_bytes(b"mine")
+    paths[1].unlink()
+    made.path.write_bytes(b"mine too")
+    undone = undo(root, "overwrite")
+    assert (undone.restored, undone.removed, undone.edited) == (tuple(paths), (made.path,), ())
+    assert contents(root) == {"a.py": OLD, "b.py": OLD}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of little meaning there")

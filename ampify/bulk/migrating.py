@@ -24,7 +24,7 @@ from ampify.report.links import Links
 from ampify.report.repository import find_links
 from ampify.report.standing import told_once
 from ampify.report.status import FAILED, exit_status
-from ampify.rules import rule_codes
+from ampify.rules import rule_names
 from ampify.write import put_report
 
 
@@ -70,7 +70,7 @@ def _migrate(job: Job, checkout: Path) -> _Migrated:
     # One process: the run spreads over repositories. A checkout that nobody analysed before has no cache.
     given: dict[str, Any] = {**job.options, "jobs": 1, "no-cache": True}
     here = Path()
-    settings = read_options(given, [here], None, rule_codes()).settings
+    settings = read_options(given, [here], None, rule_names()).settings
     report = pipeline.run([here], settings)
     paths = [_inside(checkout, outcome.path) for outcome in report.outcomes if outcome.status == "changed"]
     report = pipeline.write(report, settings)

@@ -25,21 +25,15 @@ class InvalidOption(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option that may be preset: what its value may be, in words, and how to read it (None: it may not be that).
-
-    `unavailable` are choices of the design that this version does not have: asking for one is refused.
-    """
+    """An option that may be preset: what its value may be, in words, and how to read it (None: it may not be that)."""
 
     words: str
     read: Callable[[object], Value | None]
     choices: tuple[str, ...] = ()
-    unavailable: tuple[str, ...] = ()
 
 
-def _choice(*choices: str, unavailable: tuple[str, ...] = ()) -> Option:
-    available = [choice for choice in choices if choice not in unavailable]
-    words = f"one of {', '.join(available)}" if len(available) > 1 else available[0]
-    return Option(words, lambda value: value if value in choices else None, choices, unavailable)
+def _choice(*choices: str) -> Option:
+    return Option(f"one of {', '.join(choices)}", lambda value: value if value in choices else None, choices)
 
 
 def _strings(value: object) -> tuple[str, ...] | None:
@@ -72,7 +66,7 @@ _LIST = Option("a list of strings", _strings)
 OPTIONS: Mapping[str, Option] = {
     "target": _choice("runtime", "native"),
     "opt-level": _choice(*OPT_LEVELS),
-    "dtype": _choice("float16", "bfloat16", unavailable=("bfloat16",)),
+    "dtype": _choice("float16", "bfloat16"),
     "vendor": _TEXT,
     "add-flag": _FLAG,
     "unsafe": _FLAG,
@@ -92,13 +86,11 @@ RUN_FLAGS = ("write", "check", "config", "verbose", "quiet", "statistics", "veri
 
 
 def read_value(key: str, given: object, where: str) -> Value:
-    """The value of an option as `where` gives it; raises InvalidOption if it may not be that, or cannot yet."""
+    """The value of an option as `where` gives it; raises InvalidOption if it may not be that."""
     option = OPTIONS[key]
     value = option.read(given)
     if value is None:
         raise InvalidOption(f"{where} must be {option.words}, not {given!r}")
-    if value in option.unavailable:
-        raise InvalidOption(f"{where} {value} is not available in this version; it can be {option.words}")
     return value
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from keyword import iskeyword
 from pathlib import Path
 from typing import Final, cast
 
+from ampify.config.nearest import nearest_rule
 from ampify.config.options import PER_FILE, InvalidOption, PerFile, Value, read_value, report_path
+from ampify.config.precision import level_and_dtype
 from ampify.config.table import folders_upward, load_table
 from ampify.model.settings import Settings, Target
 
@@ -34,20 +35,22 @@ class Options:
 
 
 def read_options(
-    given: Mapping[str, object], paths: Sequence[Path], config: Path | None, known_codes: Iterable[str]
+    given: Mapping[str, object], paths: Sequence[Path], config: Path | None, known: Mapping[str, str]
 ) -> Options:
     """The options of a run over `paths` from the current folder.
 
-    `given` are those of the command line, by the names of their flags. Raises InvalidOption.
+    `given` are those of the command line, by the names of their flags; `known` are the rules' names by their codes.
+    Raises InvalidOption.
     """
     flags = {key: read_value(key, value, f"--{key}") for key, value in given.items()}
-    values = load_table(config, paths) | flags
-    codes = tuple(known_codes)
+    preset = load_table(config, paths)
+    values = preset | flags
+    level, dtype = level_and_dtype(flags, preset)
     for key in ("select", "ignore"):
-        _require_codes(_texts(values, key), codes, f"--{key}")
+        _require_codes(_texts(values, key), known, f"--{key}")
     per_file = cast("PerFile", values.get(PER_FILE, ()))
     for pattern, ignored in per_file:
-        _require_codes(ignored, codes, f'{PER_FILE} "{pattern}"')
+        _require_codes(ignored, known, f'{PER_FILE} "{pattern}"')
     vendor = cast("str | None", values.get("vendor"))
     root = Path.cwd()
     folder = None if vendor is None else _inside(root, vendor)
@@ -55,8 +58,8 @@ def read_options(
     reports = tuple(report_path(name) for name in _texts(values, "report"))
     settings = Settings(
         target=cast("Target", values.get("target", "runtime")),
-        opt_level=str(values.get("opt-level", "O1")),
-        dtype=str(values.get("dtype", "float16")),
+        opt_level=level,
+        dtype=dtype,
         vendor=folder,
         import_root="." if folder is None else _import_root(root, folder, paths),
         add_flag=bool(values.get("add-flag", False)),
@@ -87,13 +90,10 @@ def _texts(values: Mapping[str, Value], key: str) -> tuple[str, ...]:
     return cast("tuple[str, ...]", values.get(key, ()))
 
 
-def _require_codes(prefixes: Iterable[str], known: tuple[str, ...], where: str) -> None:
+def _require_codes(prefixes: Iterable[str], known: Mapping[str, str], where: str) -> None:
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in known):
-            close = get_close_matches(prefix.upper(), known, n=1)
-            nearest = f"did you mean {close[0]}? " if close else ""
-            remedy = f"{nearest}codes look like AMP201, and `ampify rules` lists them"
-            raise InvalidOption(f"{where} {prefix}: no rule has a code that starts so; {remedy}")
+            raise InvalidOption(f"{where} {prefix}: no rule has a code that starts so; {nearest_rule(prefix, known)}")
 
 
 def _inside(root: Path, vendor: str) -> str:

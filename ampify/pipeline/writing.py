@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ampify.model.plan import Outcome, Report
 from ampify.model.settings import Settings
-from ampify.write import Change, NothingToUndo, Undone, commit
+from ampify.write import Change, IfEdited, NothingToUndo, Undone, commit
 from ampify.write import uncommitted as uncommitted_files
 from ampify.write import undo as undo_last
 
@@ -33,7 +33,7 @@ def uncommitted(report: Report, settings: Settings) -> tuple[str, ...]:
     return tuple(paths[path] for path in uncommitted_files(paths))
 
 
-def undo(folder: Path) -> Undone:
+def undo(folder: Path, if_edited: IfEdited = "refuse") -> Undone:
     """Puts back what the last write changed, as recorded in `folder` or the nearest one above; raises WriteError."""
     start = folder.resolve()
     # Looked for upwards from a file or a misspelt name, the record of a whole tree would be found and undone.
@@ -42,7 +42,7 @@ def undo(folder: Path) -> Undone:
             start, "this is no folder", "undo takes back the whole last write; name its folder, or none"
         )
     root = next((place for place in (start, *start.parents) if (place / JOURNAL).is_dir()), start)
-    return undo_last(root)
+    return undo_last(root, if_edited)
 
 
 def _changes(outcomes: Iterable[Outcome], root: Path) -> Iterable[Change]:

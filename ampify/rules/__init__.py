@@ -51,9 +51,10 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(_discover(), key=lambda rule: rule.code))
 
 
-def rule_codes() -> tuple[str, ...]:
-    """The codes of all rules, in order, read off the names of their files: loading the rules takes long."""
-    return tuple(sorted(found["code"].upper() for info in iter_modules(__path__) if (found := _named(info.name))))
+def rule_names() -> dict[str, str]:
+    """The names of all rules by their codes, in order, read off those of their files: loading the rules takes long."""
+    found = [named for info in iter_modules(__path__) if (named := _named(info.name))]
+    return dict(sorted((name["code"].upper(), name["name"].replace("_", "-")) for name in found))
 
 
 def find_rule(wanted: str) -> Rule | None:

@@ -14,12 +14,13 @@ from ampify.write.failure import (
 from ampify.write.lock import Lock, lock_on
 from ampify.write.report import put_report, require_place
 from ampify.write.uncommitted import uncommitted
-from ampify.write.undo import Undone, undo
+from ampify.write.undo import IfEdited, Undone, undo
 
 __all__ = [
     "Change",
     "Committed",
     "DiskFull",
+    "IfEdited",
     "JournalDamaged",
     "Lock",
     "NotWritable",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ampify.write.atomic import remove, replace_content
 from ampify.write.failure import NothingToUndo, write_error
@@ -23,27 +23,33 @@ from ampify.write.journal import (
     read_journal,
 )
 
+# What to do where a file was edited since: leave everything, leave that file, or lose the edits.
+IfEdited: TypeAlias = Literal["refuse", "keep", "overwrite"]
 _Fate: TypeAlias = Literal["restored", "removed", "edited", "untouched"]
+_FATES: Final[tuple[_Fate, ...]] = ("restored", "removed", "edited")
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
     """What became of the files: old content restored, new files removed; `edited` were changed since and left alone.
 
-    `interrupted` says that the write put back had not been finished.
+    `refused` says that for their sake no file was put back; `interrupted`, that the write put back had not been
+    finished.
     """
 
     restored: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
     edited: tuple[Path, ...] = ()
+    refused: bool = False
     interrupted: bool = False
 
 
-def undo(root: Path) -> Undone:
+def undo(root: Path, if_edited: IfEdited = "refuse") -> Undone:
     """Puts back what the last write under `root` changed, whether it was finished or not.
 
-    Files edited since keep their content and are reported; the record then stays, so that undoing again, once their
-    edits are out of the way, does the rest. Raises NothingToUndo, JournalDamaged, OutsideRoot and other WriteErrors.
+    Where a file was edited since, nothing of a finished write is put back, unless `if_edited` asks to `keep` that file
+    as it is (the record then stays, so that undoing again, once the edits are out of the way, does the rest) or to
+    `overwrite` it. Raises NothingToUndo, JournalDamaged, OutsideRoot and other WriteErrors.
     """
     root = root.resolve()
     flight, last = flight_folder(root), last_folder(root)
@@ -57,29 +63,39 @@ def undo(root: Path) -> Undone:
             "only the last write can be put back; run it in the folder that was migrated",
         )
     # Without a record the interrupted write had not replaced anything yet.
-    undone = put_back(root, journal or Journal(()), folder, interrupted)
+    journal = journal or Journal(())
+    places = [(locate(root, entry.path), entry) for entry in journal.entries]
+    edited = tuple(path for path, entry in places if _digest_of(path) not in (entry.before, entry.after))
+    # Of an interrupted write the tree holds a half already: what can be put back is.
+    if edited and if_edited == "refuse" and not interrupted:
+        return Undone(edited=edited, refused=True)
+    undone = put_back(root, journal, folder, interrupted=interrupted, overwriting=if_edited == "overwrite")
     if not undone.edited:
         discard(folder)
     return undone
 
 
-def put_back(root: Path, journal: Journal, folder: Path, interrupted: bool) -> Undone:
-    """Gives every file of `journal`, recorded in `folder`, its old content, where it has the new one now."""
-    fates = [(locate(root, entry.path), _put_back(root, entry, folder)) for entry in journal.entries]
+def put_back(
+    root: Path, journal: Journal, folder: Path, *, interrupted: bool = False, overwriting: bool = False
+) -> Undone:
+    """Gives every file of `journal`, recorded in `folder`, its old content, where it has the new one now; when
+    `overwriting`, whatever it has."""
+    fates = [(locate(root, e.path), _put_back(root, e, folder, overwriting=overwriting)) for e in journal.entries]
     for made in reversed(journal.folders):
         with contextlib.suppress(OSError):
             locate(root, made).rmdir()
-    return Undone(_having(fates, "restored"), _having(fates, "removed"), _having(fates, "edited"), interrupted)
+    restored, removed, edited = (_having(fates, fate) for fate in _FATES)
+    return Undone(restored, removed, edited, interrupted=interrupted)
 
 
-def _put_back(root: Path, entry: Entry, folder: Path) -> _Fate:
+def _put_back(root: Path, entry: Entry, folder: Path, *, overwriting: bool) -> _Fate:
     target = locate(root, entry.path)
     temporary = target.with_name(entry.temporary)
     remove(temporary)
     present = _digest_of(target)
     if present == entry.before:
         return "untouched"
-    if present != entry.after:
+    if present != entry.after and not overwriting:
         return "edited"
     if entry.before is not None:
         replace_content(target, read_copy(folder, entry), temporary)
