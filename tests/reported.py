@@ -10,8 +10,8 @@ from pathlib import Path
 from ampify import pipeline
 from ampify.model.plan import Report
 from ampify.model.settings import Settings
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[1]
 CASES = ROOT / "fixtures"
 
 # A loop that is migrated, one that is refused, one that is right, and a file that does not parse.

@@ -17,8 +17,8 @@ from ampify.model.anchor import Anchor
 from ampify.model.edit import AddImport, Fix, InsertAfter, Replace
 from ampify.model.finding import Finding, Related
 from ampify.pipeline.remembering import WORTH_KEEPING
+from tests.processes import ENVIRONMENT, ROOT, command
 
-ROOT = Path(__file__).parents[1]
 LOOP = (ROOT / "fixtures" / "checkpoint_resume" / "before").resolve()
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -48,12 +48,10 @@ def ampify(tree: Path, tmp_path: Path) -> Run:
     """Runs the command in the project, with a cache folder of its own."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]),
-            "AMPIFY_CACHE_DIR": str(tmp_path / "cache"),
-        }
-        command = [sys.executable, "-m", "ampify", "-j1", *arguments, "."]
-        return subprocess.run(command, cwd=tree, env=environment | variables, capture_output=True, check=False)
+        environment = {**ENVIRONMENT, "AMPIFY_CACHE_DIR": str(tmp_path / "cache"), **variables}
+        return subprocess.run(
+            command("-j1", *arguments, "."), cwd=tree, env=environment, capture_output=True, check=False
+        )
 
     return run
 

@@ -20,9 +20,7 @@ from click.testing import CliRunner, Result
 import ampify
 from ampify.cli import main
 from ampify.rules import all_rules
-
-ROOT = Path(ampify.__file__).parent.parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]), "OMP_NUM_THREADS": "1"}
+from tests.processes import ENVIRONMENT, command
 
 TRAIN = """\
 import torch
@@ -533,8 +531,7 @@ def test_rules_lists_all_of_them() -> None:
 
 
 def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "ampify", *arguments]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command(*arguments), env=ENVIRONMENT, capture_output=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_as_a_module_with_bytes_as_they_are() -> None:
@@ -575,8 +572,9 @@ def test_a_run_without_training_code_loads_no_stage_that_it_does_not_need() -> N
         "finally:\n    print([name for name in sys.argv[1:] if name in sys.modules])\n"
     )
     needless = ["ampify.index", "ampify.rules.migration", "ampify.write", "ampify.plan.decision", "pathspec"]
-    command = [sys.executable, "-c", script, *needless]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *needless], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
     assert done.stdout == "[]\n", done.stderr
     assert done.stderr == "Nothing to do: no training loop found in 1 file.\n"
 
@@ -587,9 +585,7 @@ def on_a_terminal(*arguments: str, **variables: str) -> str:
     environment = {**ENVIRONMENT, "TERM": "xterm", **variables}
     environment.pop("NO_COLOR", None)
     environment.update(variables)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ampify", *arguments], env=environment, stdout=theirs, stderr=theirs
-    )
+    child = subprocess.Popen(command(*arguments), env=environment, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     while True:
@@ -617,9 +613,7 @@ def test_colours_on_a_terminal_alone_and_not_against_the_users_wish() -> None:
 
 def test_a_closed_pipe_is_no_failure_worth_a_traceback() -> None:
     write({f"train_{number}.py": TRAIN for number in range(3)})
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ampify", "."], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    child = subprocess.Popen(command("."), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stderr is not None
     child.stdout.close()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.processes import ENVIRONMENT, ROOT, command
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("changelog.d/*.md")])
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -45,9 +44,9 @@ def test_make_commands_exist() -> None:
 
 def ampify(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ampify", *args],
+        command(*args),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,

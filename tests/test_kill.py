@@ -10,36 +10,19 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-import ampify
+from tests.processes import ENVIRONMENT, TRAIN, command
 
-ROOT = Path(ampify.__file__).parent.parent
 KILLS = int(os.environ.get("AMPIFY_KILLS", "8"))
 SEED = int(os.environ.get("AMPIFY_KILL_SEED", "20240229"))
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])}
 FILES = 40
-TRAIN = """\
-import torch
-
-model = torch.nn.Linear(4, {number})
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(3):
-    optimizer.zero_grad()
-    model(torch.ones(8, 4)).pow(2).mean().backward()
-    optimizer.step()
-"""
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no SIGKILL there")
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "ampify", *arguments]
 
 
 def make_tree(folder: Path) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -130,20 +131,32 @@ def test_beside_a_loop_that_was_put_back_the_others_still_have_to_be_stable(
     )
 
 
-def test_a_result_that_the_gate_refuses_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_the_gate_refuses_is_put_back_and_shown_to_who_asks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with_rule(monkeypatch, lambda path, place, text: [InsertAfter(line_statement(path), "print(nowhere_bound)")])
     write(train=TRAIN)
-    report = run()
+    with caplog.at_level(logging.DEBUG, "ampify"):
+        report = run()
     assert fate(report) == {"train.py": "refused"}
     assert "nowhere_bound" in internal(report)[0].message
+    assert "the change that was put back:\n--- train.py\n+++ train.py (put back)\n" in caplog.text
+    assert "\n+print(nowhere_bound)\n" in caplog.text
 
 
-def test_a_result_that_a_second_run_would_change_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_a_second_run_would_change_is_put_back_and_shown_to_who_asks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with_rule(monkeypatch, lambda path, place, text: [InsertAfter(line_statement(path), "MARK = 1")])
     write(train=TRAIN)
-    report = run()
+    with caplog.at_level(logging.DEBUG, "ampify"):
+        report = run()
     assert fate(report) == {"train.py": "refused"}
-    assert "a second run would change the result again" in internal(report)[0].message
+    assert re.search(
+        r"a second run would change the result again \(AMP299 in line \d+ of it\)", internal(report)[0].message
+    )
+    assert "the change that was put back:\n--- train.py\n+++ train.py (put back)\n" in caplog.text
+    assert "\n+MARK = 1\n" in caplog.text
 
 
 def test_a_result_that_a_second_run_would_refuse_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:

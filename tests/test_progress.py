@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ampify.report.progress import DELAY, Line
+from tests.processes import ENVIRONMENT, ROOT
 
 pty = pytest.importorskip("pty", reason="terminals to test on are POSIX's")
 
-ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "fixtures" / "checkpoint_resume" / "before" / "main.py"
 # As `python -m ampify`, but without waiting whether the run takes long.
 AT_ONCE = "import ampify.report.progress as progress; progress.DELAY = -1; from ampify.cli import main; main()"
@@ -23,7 +23,7 @@ AT_ONCE = "import ampify.report.progress as progress; progress.DELAY = -1; from 
 def on_terminal(folder: Path, *arguments: str, term: str = "xterm") -> bytes:
     """What a check prints on a terminal as its standard error."""
     ours, theirs = pty.openpty()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]), "TERM": term}
+    environment = {**ENVIRONMENT, "TERM": term}
     command = [sys.executable, "-c", AT_ONCE, "--check", "--no-cache", *arguments, "."]
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=theirs) as child:
         os.close(theirs)
@@ -61,7 +61,7 @@ def test_there_are_terminals_without_it(project: Path, arguments: tuple[str, ...
 
 
 def test_a_pipe_gets_nothing_of_it(project: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]), "TERM": "xterm"}
+    environment = {**ENVIRONMENT, "TERM": "xterm"}
     command = [sys.executable, "-c", AT_ONCE, "--check", "--no-cache", "."]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
     assert done.returncode == 1

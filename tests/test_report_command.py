@@ -13,13 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reported import MIXED, ROOT
-
-ENVIRONMENT = {
-    **{key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")},
-    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")]),
-    "OMP_NUM_THREADS": "1",
-}
+from tests.processes import ENVIRONMENT, command
+from tests.reported import MIXED
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ampify(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment: Mapping[str, str] = {**ENVIRONMENT, **variables}
-    command = [sys.executable, "-m", "ampify", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command(*arguments), env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import ampify
 from ampify.pipeline.workers import Lost, spread
+from tests.processes import ENVIRONMENT, TRAIN
 
-ROOT = Path(ampify.__file__).parent.parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])}
-TRAIN = """\
-import torch
-
-model = torch.nn.Linear(4, {number})
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(3):
-    optimizer.zero_grad()
-    model(torch.ones(8, 4)).pow(2).mean().backward()
-    optimizer.step()
-"""
 # As `python -m ampify`, with workers for the smallest files, and so many seconds for each.
 SMALL = """
 import signal, sys

@@ -12,6 +12,7 @@ from ampify.gate import check
 from ampify.model.edit import Edit, EditLines
 from ampify.model.section import Section
 from ampify.model.source import SourceFile
+from ampify.pipeline.refused_text import refused_text
 from ampify.rewrite import NestsDeeply, RewriteFailed, load_editor, rewrite, rewrite_lines
 from ampify.source import decode_source
 
@@ -25,7 +26,7 @@ _log = logging.getLogger("ampify")
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """One file's new text, or why there is none; `trace` shows where ampify itself failed."""
+    """One file's new text, or why there is none; `trace` shows where ampify itself failed, or what the gate refused."""
 
     path: str
     text: str | None
@@ -80,7 +81,9 @@ def rewrite_file(job: Job, *, shallow: bool = False) -> Rewritten:
         return Rewritten(source.path, None, str(refusal))
     except Exception as problem:  # noqa: BLE001 (one file's failure is that file's alone, and is reported)
         return Rewritten(source.path, None, f"{type(problem).__name__}: {problem}", traceback.format_exc())
-    return Rewritten(source.path, None, failure) if failure else Rewritten(source.path, text)
+    if failure:
+        return Rewritten(source.path, None, failure, refused_text(source.path, source.text, text))
+    return Rewritten(source.path, text)
 
 
 def renewed(source: SourceFile, text: str) -> SourceFile:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,11 +18,14 @@ from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
 from ampify.pipeline.locking import locked_groups
+from ampify.pipeline.refused_text import refused_text
 from ampify.pipeline.rewriting import renewed, rewrite_files
 from ampify.plan.decision import make_plan
 from ampify.rules import run_rules
 
 INTERNAL_FAILURE = ("AMP901", "internal-failure")
+
+_log = logging.getLogger("ampify")
 
 _UNSTABLE = "a second run would change the result again"
 _UNKNOWN = "a second run would refuse what this one made"
@@ -61,6 +65,9 @@ def settle(
         texts, failures = _rewrite(project, plan, sources, settings)
         if prove and not failures:
             failures = _unstable(project, plan, texts, sources, settings, left)
+            for path, reason in failures.items():
+                shown = refused_text(path, sources[path].text, texts.get(path, sources[path].text))
+                _log.debug("%s: %s; %s", path, reason, shown)
         if not failures:
             return Settled(plan, texts)
         refusals = _put_back(plan, failures)
@@ -101,9 +108,24 @@ def _unstable(
     project = build_project(again, replace(settings, evidence=False), same, first.crowded)
     second = make_plan(project, run_rules(project, settings), settings)
     groups = _group_counts(second, {group for group, _ in second.groups})
-    changing = {path: _UNSTABLE for path, _ in second.edits if groups[path] > left[path]}
+    changing = {
+        path: _because(_UNSTABLE, (f for f in second.findings if f.fix and f.anchor.path == path))
+        for path, _ in second.edits
+        if groups[path] > left[path]
+    }
     before, after = _refused_counts(plan), _refused_counts(second)
-    return {path: _UNKNOWN for path in texts if after[path] > before[path]} | changing
+    unknown = {
+        path: _because(_UNKNOWN, (f for f in second.findings if f.refuses and f.anchor.path == path))
+        for path in texts
+        if after[path] > before[path]
+    }
+    return unknown | changing
+
+
+def _because(reason: str, findings: Iterable[Finding]) -> str:
+    """The reason, with the rules that a second run would have speak, and the lines of the result that they speak of."""
+    said = dict.fromkeys(f"{finding.code} in line {finding.anchor.line} of it" for finding in findings)
+    return f"{reason} ({', '.join(said)})" if said else reason
 
 
 def _refused_counts(plan: Plan) -> Counter[str]:
@@ -128,5 +150,5 @@ def _put_back(plan: Plan, failures: Mapping[str, str]) -> tuple[Finding, ...]:
 def failed(path: str, reason: str, group: str | None = None) -> Finding:
     """The finding on a file that ampify failed to change."""
     message = f"ampify could not make its change here and put everything that belongs to it back: {reason}"
-    hint = "this is a fault of ampify: please report it with the file; --verbose shows more"
+    hint = "this is a fault of ampify: please report it with the file; --verbose shows the change that was put back"
     return Finding(*INTERNAL_FAILURE, line_anchor(path, 1), message, hint, refuses=True, loop=group)

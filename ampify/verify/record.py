@@ -6,7 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from ampify.verify.origins import Origins
+
+UNMOVED: Final = Origins()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,10 @@ class Records:
     raised: Raised | None = None
 
 
-def read_records(folder: Path) -> Records:
-    """The records in `folder`. A last line that was cut off, as of a killed process, is left out."""
-    files = [list(_lines(path)) for path in sorted(folder.glob("*.jsonl"))]
+def read_records(folder: Path, origins: Origins = UNMOVED) -> Records:
+    """The records in `folder`, with places as `origins` has them. A last line that was cut off, as of a killed process,
+    is left out."""
+    files = [[_moved(line, origins) for line in _lines(path)] for path in sorted(folder.glob("*.jsonl"))]
     processes = [_process(lines) for lines in files if any(line["kind"] in ("loss", "step") for line in lines)]
     outside = {line["path"] for lines in files for line in lines if line["kind"] == "write"}
     raised = next((_raised(line) for lines in files for line in lines if line["kind"] == "error"), None)
@@ -129,6 +134,14 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     # Without its end, a line was cut off.
     whole = (text for text in path.read_text(encoding="utf-8").splitlines(keepends=True) if text.endswith("\n"))
     yield from map(json.loads, whole)
+
+
+def _moved(line: dict[str, Any], origins: Origins) -> dict[str, Any]:
+    if "place" in line:
+        line["place"] = origins.place(line["place"])
+    if "frames" in line:
+        line["frames"] = [origins.place(frame) for frame in line["frames"]]
+    return line
 
 
 def _process(lines: list[dict[str, Any]]) -> Process:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ampify.verify.command import Command
 from ampify.verify.copies import copy_copy
-from ampify.verify.record import Process, Raised, Records, read_records
+from ampify.verify.origins import Origins
+from ampify.verify.record import UNMOVED, Process, Raised, Records, read_records
 
 # The watcher: code for the script's process, which this one never imports.
 INSIDE = Path(__file__).parent / "inside"
@@ -99,7 +100,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one run differs from the others: the copy it starts from, the environment, what to watch."""
+    """How one run differs from the others: the copy it starts from, the environment, what to watch, and where the lines
+    of the copy come from."""
 
     name: str
     pristine: Path
@@ -111,6 +113,7 @@ class Plan:
     plain: bool = False
     sample: int = 0
     find: bool = False
+    origins: Origins = UNMOVED
 
 
 def run_watched(plan: Plan, command: Command, place: Workplace, directory: Path, python: str, timeout: float) -> Run:
@@ -133,8 +136,8 @@ def run_watched(plan: Plan, command: Command, place: Workplace, directory: Path,
         seconds=seconds,
         timed_out=timed_out,
         output=_text(folder / OUTPUT),
-        errors=_text(folder / ERRORS),
-        records=read_records(records),
+        errors=plan.origins.traceback(_text(folder / ERRORS), place.tree, place.root),
+        records=read_records(records, plan.origins),
         tree=folder / "tree",
     )
 

@@ -20,6 +20,7 @@ from ampify.verify.judging import Compared, first_not_finite, judge_level, judge
 from ampify.verify.metrics import compare_metrics
 from ampify.verify.migrating import Migration, migrate_copy
 from ampify.verify.notebook import notebook_script
+from ampify.verify.origins import Origins, line_origins
 from ampify.verify.record import NonFinite
 from ampify.verify.request import Request
 from ampify.verify.running import Plan, Run, Workplace, run_watched
@@ -29,6 +30,10 @@ from ampify.verify.verdict import Verdict
 _SEED_STRIDE = 1_000_003
 # Late enough that buffers are made and casts cached, early enough for short runs.
 _SAMPLED_STEP = 3
+# The original twice, and the migrated version at O0 and at its level.
+_RUNS = 4
+# Seconds that are not told in minutes.
+_SHORT = 90
 _NOTHING_COMPARED = Compared((), Yardstick((), ()), ())
 
 Tell = Callable[[str], None]
@@ -61,20 +66,30 @@ class Verification:
 
 @dataclass(slots=True)
 class _Session:
-    """Runs in the order they are asked for."""
+    """Runs in the order they are asked for; `origins` are those of the migrated version's lines."""
 
     request: Request
     place: Workplace
     command: Command
     tell: Tell
+    origins: Origins
     runs: list[Run] = field(default_factory=list)
 
     def run(self, plan: Plan, said: str, command: Command | None = None) -> Run:
-        self.tell(said)
+        self.tell(f"{self._standing()}{said}")
         asked = self.request
         run = run_watched(plan, command or self.command, self.place, asked.directory, asked.python, asked.timeout)
         self.runs.append(run)
         return run
+
+    def _standing(self) -> str:
+        """Which run of how many begins, and for how long they go on if all take as long as those before."""
+        done, planned = len(self.runs), planned_runs(self.request)
+        if done >= planned:
+            return ""
+        each = sum(run.seconds for run in self.runs) / max(done, 1)
+        left = f", about {_duration(each * (planned - done))} to go" if done else ""
+        return f"run {done + 1} of {planned}{left}: "
 
     def original(self, name: str, said: str, *, shift: int = 0, digest: bool = True) -> Run:
         plan = Plan(name, self.place.original, (), self.request.steps, self.request.seed, shift, digest)
@@ -83,11 +98,13 @@ class _Session:
     def plain(self) -> Run:
         environment = (("AMPIFY_OPT_LEVEL", "O0"),)
         plan = Plan("plain", self.place.migrated, environment, self.request.steps, self.request.seed)
-        return self.run(replace(plan, plain=True, digest=True), "running the migrated version at O0")
+        return self.run(
+            replace(plan, plain=True, digest=True, origins=self.origins), "running the migrated version at O0"
+        )
 
     def level(self, name: str, said: str, dtype: str, *, find: bool = False) -> Run:
         environment = (("AMPIFY_DTYPE", dtype),) if dtype else ()
-        plan = Plan(name, self.place.migrated, environment, self.request.steps, self.request.seed)
+        plan = Plan(name, self.place.migrated, environment, self.request.steps, self.request.seed, origins=self.origins)
         return self.run(replace(plan, find=True) if find else replace(plan, sample=_SAMPLED_STEP), said)
 
     def resume(self, dtype: str) -> Resume:
@@ -103,10 +120,25 @@ class _Session:
             environment = {"plain": (("AMPIFY_OPT_LEVEL", "O0"),), "level": (("AMPIFY_DTYPE", dtype),) if dtype else ()}
             plan = Plan(f"resumed {len(self.runs)}", pristine, environment.get(version, ()), self.request.steps)
             plan = replace(plan, seed=self.request.seed, digest=version != "level", plain=version == "plain")
+            plan = plan if version == "original" else replace(plan, origins=self.origins)
             said = {"original": "the original", "plain": "the migrated version at O0", "level": "the migrated version"}
             return self.run(plan, f"resuming {said[version]} from {name} of run {saved.name!r}", command)
 
         return resumed
+
+
+def planned_runs(request: Request) -> int:
+    """How many runs a verification takes if all goes well; finding what is not finite and resuming take more."""
+    return _RUNS + request.seeds
+
+
+def _length(request: Request) -> str:
+    ends = f"to {request.steps} optimizer steps" if request.steps else "to the end of the script"
+    return f"each {ends} or {_duration(request.timeout)} (--steps, --timeout, --seeds)"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _SHORT else f"{seconds / 60:.0f} min"
 
 
 def verify(request: Request, tell: Tell) -> Verification:
@@ -116,9 +148,10 @@ def verify(request: Request, tell: Tell) -> Verification:
     """
     with _workplace(request) as place:
         command = _as_script(request.command)
-        tell("copying the project")
+        tell(f"copying the project, for {planned_runs(request)} runs, {_length(request)}")
         copied, migration = _prepare(request, place)
-        session = _Session(request, place, command, tell)
+        changed = migration.changed if migration else ()
+        session = _Session(request, place, command, tell, line_origins(place.original, place.migrated, changed))
         blank = Verification(request, command, "", Verdict("cannot verify", ""), migration, copied, ())
         if migration is not None and not migration.changed:
             return replace(blank, verdict=_nothing_changed(migration))

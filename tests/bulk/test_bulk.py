@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ENVIRONMENT, ROOT, command
+
 TRAIN = """\
 import torch
 
@@ -57,11 +57,10 @@ def repository(folder: Path, text: str) -> Path:
 
 
 def bulk(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join((str(ROOT), str(ROOT / "runtime")))
     return subprocess.run(
-        [sys.executable, "-m", "ampify", "bulk", "repos.txt", "--out", "out", *arguments],
+        command("bulk", "repos.txt", "--out", "out", *arguments),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=300,
@@ -147,14 +146,13 @@ def test_one_that_takes_too_long_is_listed_and_the_others_go_on(repositories: Pa
 
 def test_a_dask_cluster_of_two_workers_does_the_same(repositories: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    path = os.pathsep.join((str(ROOT), str(ROOT / "runtime")))
     cluster = distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
         dashboard_address=None,
-        env={"PYTHONPATH": path},
+        env={"PYTHONPATH": ENVIRONMENT["PYTHONPATH"]},
     )
     with cluster:
         done = bulk(repositories, "--backend", "dask", "--scheduler", cluster.scheduler_address)
@@ -193,14 +191,14 @@ def test_a_backend_without_its_scheduler_is_refused(repositories: Path) -> None:
 
 def test_the_recipe_for_other_batch_tools_changes_files_or_nothing(tmp_path: Path) -> None:
     """What they run in each checkout: they commit if files changed, and take another status than 0 for a failure."""
-    path = os.pathsep.join((str(ROOT), str(ROOT / "runtime")))
     recipe = "ampify . --write --exit-zero"
     assert recipe in (ROOT / "docs" / "bulk.md").read_text()
     for name, text, changed in (("a", TRAIN, ["train.py"]), ("b", REFUSED, []), ("c", NOTHING, [])):
         checkout = repository(tmp_path / name, text)
         for expected in (changed, []):
-            command = [sys.executable, "-m", *recipe.split()]
-            subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=120)
+            subprocess.run(
+                [sys.executable, "-m", *recipe.split()], cwd=checkout, env=ENVIRONMENT, check=True, timeout=120
+            )
             assert git(checkout, "diff", "--name-only").split() == expected
             assert not git(checkout, "ls-files", "--others", "--exclude-standard")
             git(checkout, "commit", "--quiet", "--all", "--allow-empty", "--message", "migrated")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import ENVIRONMENT, ROOT, command
 from tests.verify.planted import CASES, TIME_LIMIT, verified
 
-ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 
 
 def ampify(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join((str(ROOT), str(ROOT / "runtime")))
     return subprocess.run(
-        [sys.executable, "-m", "ampify", *arguments],
+        command(*arguments),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"},
+        env={**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,
         timeout=2 * TIME_LIMIT,
@@ -49,11 +47,19 @@ def test_a_project_of_several_files_with_all_reports(tmp_path: Path) -> None:
     assert document["schema"] == 1
     assert document["verdict"]["good"] is True
     assert [run["name"] for run in document["runs"]] == ["original", "again", "plain", "level", "seed 1"]
-    assert document["runs"][0]["processes"][0]["losses"][0]["place"] == "lab/engine.py:10"
+    # Places are those of the user's files, also where the migrated version has them on other lines.
+    for number in (0, 2, 3):
+        assert document["runs"][number]["processes"][0]["losses"][0]["place"] == "lab/engine.py:10"
+    told = [
+        line.removeprefix("ampify verify: ") for line in done.stderr.splitlines() if line.startswith("ampify verify: ")
+    ]
+    assert told[0].startswith("copying the project, for 5 runs, each to 200 optimizer steps or 10 min")
+    assert told[1] == "run 1 of 5: running the original"
+    assert re.fullmatch(r"run 5 of 5, about \d+ s to go: running the original with seed 1", told[5])
     assert document["migration"]["changed"] == ["lab/engine.py", "main.py"]
     assert (tmp_path.parent / "v.md").read_text().startswith("## ✅ ampify verify: ")
     page = (tmp_path.parent / "v.html").read_text()
-    assert "Loss of lab/engine.py:12" in page
+    assert "Loss of lab/engine.py:10" in page
     assert "http" not in page.replace("http-equiv", "")
     # The user's own files are as they were, and none has come to them.
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
