@@ -259,15 +259,13 @@ class Trace:
 
     def expressions(self, expressions: Iterable[f.Expr], frame: Frame, state: Pending) -> Pending:
         for expression in expressions:
-            for node, parents in in_order(expression, ()):
-                state = self.node(node, parents, frame, state)
-        return state
-
-    def node(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:
-        rounds = [(frame, span) for span in repeating(node, parents)]
-        self.loops += rounds
-        state = self.happens(node, parents, frame, state)
-        del self.loops[len(self.loops) - len(rounds) :]
+            found = list(in_order(expression, ()))
+            repeats = any(isinstance(node, f.Comprehension) for node, _ in found)
+            for node, parents in found:
+                rounds = [(frame, span) for span in repeating(node, parents if repeats else ())]
+                self.loops += rounds
+                state = self.happens(node, parents, frame, state)
+                del self.loops[len(self.loops) - len(rounds) :]
         return state
 
     def happens(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:

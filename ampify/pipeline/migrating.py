@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,6 +19,7 @@ from ampify.pipeline.extracting import extract_files
 from ampify.pipeline.reading import Reading
 from ampify.pipeline.repairing import repair_sources
 from ampify.pipeline.settling import Settled, settle
+from ampify.pipeline.thinning import shown_whole, thin_sources
 from ampify.plan.ledger import by_place
 from ampify.plan.silence import asks_to_be_skipped, read_comments
 from ampify.stack import with_much_room
@@ -32,6 +34,17 @@ def migrate(
     told: Told = untold,
 ) -> Report:
     """What is found in the files that were read, and their new texts; the arguments are those of a run."""
+    thinned = thin_sources(reading.sources)
+    thin = replace(reading, sources={**reading.sources, **{path: thin.after for path, thin in thinned.items()}})
+    report = _migrated(thin, settings, prove, targets, told)
+    outcomes = tuple(shown_whole(outcome, thinned.get(outcome.path)) for outcome in report.outcomes)
+    if any(outcome is None for outcome in outcomes):
+        # An edit went into a list: then it is looked at as a whole.
+        return _migrated(reading, settings, prove, targets, told)
+    return replace(report, outcomes=tuple(outcome for outcome in outcomes if outcome is not None))
+
+
+def _migrated(reading: Reading, settings: Settings, prove: bool, targets: Mapping[str, Path], told: Told) -> Report:
     repairs = repair_sources(reading.sources, settings, targets)
     sources = {**reading.sources, **{path: repair.source for path, repair in repairs.after.items()}}
     extracted = extract_files(tuple(sources.values()), settings.jobs, told)
