@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -227,3 +228,55 @@ def test_more_brackets_than_python_reads_are_reported_as_that_and_the_rest_migra
         "train01.py": "changed",
         "train02.py": "changed",
     }
+
+
+ORPHAN = """
+import os, re, sys, time
+from ampify.pipeline.workers import spread
+
+def hang(kind):
+    with open(kind, "w") as file:
+        file.write(str(os.getpid()))
+    if kind == "sleeping":
+        time.sleep(600)
+    re.match("(a+)+b", "a" * 64)  # with the interpreter in its hand
+
+if __name__ == "__main__":
+    # A worker is handed two at once.
+    kinds = [kind for kind in sys.argv[1:] for _ in range(2)]
+    list(spread(hang, kinds, len(sys.argv) - 1))
+"""
+
+
+@pytest.mark.parametrize("kinds", [("sleeping",), ("computing",), ("sleeping", "computing")], ids="+".join)
+def test_a_worker_that_hangs_ends_with_its_killed_parent(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    parent = subprocess.Popen([sys.executable, "orphan.py", *kinds], cwd=tmp_path, env=ENVIRONMENT)
+    await_that(lambda: all((tmp_path / kind).is_file() and (tmp_path / kind).read_text() for kind in kinds))
+    workers = [int((tmp_path / kind).read_text()) for kind in kinds]
+    assert all(is_alive(worker) for worker in workers)
+    parent.kill()
+    parent.wait()
+    try:
+        await_that(lambda: not any(is_alive(worker) for worker in workers))
+    finally:
+        for worker in filter(is_alive, workers):
+            os.kill(worker, signal.SIGKILL)
+
+
+def await_that(holds: Callable[[], bool]) -> None:
+    """Waits until something holds; fails if it never does."""
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.05)
+    pytest.fail("it never came to hold")
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that has ended, and nobody asked about, does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -156,6 +158,7 @@ class _Crew(Generic[_Item, _Result]):
 def _serve(work: Callable[[Any], Any], items: Sequence[Any], pipe: Connection, inherited: Sequence[Connection]) -> None:
     """The life of a worker: it reads numbers of items and writes results, until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     for other in inherited:
         other.close()
 
@@ -166,6 +169,27 @@ def _serve(work: Callable[[Any], Any], items: Sequence[Any], pipe: Connection, i
 
     with suppress(EOFError, OSError):
         with_much_room(answer)
+
+
+def _end_with_parent() -> None:
+    """Has this process end when its parent does, whatever it is at: killed, the parent cannot end it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    threading.Thread(target=_outlive_by_nothing, args=(parent.sentinel,), daemon=True).start()
+    if sys.platform == "linux":
+        import fcntl
+
+        # A thread waits for the interpreter, which a regular expression, say, may hold for hours; a signal does not.
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+
+
+def _outlive_by_nothing(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 def _context() -> BaseContext:
