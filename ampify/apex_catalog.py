@@ -9,9 +9,9 @@ ROOT = "apex"
 EQUALS: Mapping[str, frozenset[str]] = {
     "apex": frozenset("amp fp16_utils fused_dense mlp multi_tensor_apply normalization optimizers parallel".split()),
     "apex.amp": frozenset(
-        """_amp_state disable_casts float_function half_function init initialize load_state_dict master_params
-        promote_function register_float_function register_half_function register_promote_function scale_loss
-        state_dict""".split()
+        """_amp_state disable_casts float_function half_function init init_trainer initialize load_state_dict
+        master_params promote_function register_float_function register_half_function register_promote_function
+        scale_loss state_dict""".split()
     ),
     "apex.amp._amp_state": frozenset(
         """_amp_state allow_incoming_model_not_fp32 handle hard_override loss_scalers master_params maybe_print
@@ -55,6 +55,11 @@ EQUALS: Mapping[str, frozenset[str]] = {
     "apex.parallel.distributed": frozenset({"DistributedDataParallel", "Reducer"}),
     "apex.parallel.multiproc": frozenset({"main"}),
 }
+_MASTERS = (
+    "ampify_runtime.fp16_utils.FP16_Optimizer, which takes any optimizer and has another state; in place of the "
+    "max_grad_norm of a FusedAdam in it, call clip_master_grads(max_grad_norm) before each step"
+)
+_BOUND = ", which has no max_grad_norm: clip before each step"
 # What is nearest to a name, or to all below it; the longest name wins.
 NEAREST: Mapping[str, str] = {
     "apex.RNN": "torch.nn.LSTM and torch.nn.GRU",
@@ -71,10 +76,14 @@ NEAREST: Mapping[str, str] = {
     "apex.contrib.layer_norm": "ampify_runtime.normalization.FusedLayerNorm",
     "apex.contrib.multihead_attn": "torch.nn.MultiheadAttention",
     "apex.contrib.optimizers": "torch.distributed.optim.ZeroRedundancyOptimizer around the optimizer",
+    "apex.contrib.optimizers.FP16_Optimizer": _MASTERS,
+    "apex.contrib.optimizers.FusedAdam": f"ampify_runtime.optimizers.FusedAdam{_BOUND}",
+    "apex.contrib.optimizers.FusedLAMB": "ampify_runtime.optimizers.FusedLAMB",
+    "apex.contrib.optimizers.FusedSGD": "ampify_runtime.optimizers.FusedSGD",
     "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured and torch.ao.pruning",
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., label_smoothing=...)",
-    "apex.optimizers.FP16_Optimizer": "ampify_runtime.fp16_utils.FP16_Optimizer, which takes any optimizer",
+    "apex.optimizers.FP16_Optimizer": _MASTERS,
     "apex.parallel": "torch.nn.parallel and torch.nn.SyncBatchNorm",
     "apex.pyprof": "torch.profiler",
     "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",

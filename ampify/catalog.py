@@ -13,8 +13,18 @@ OTHER_OPTIMIZERS = frozenset(
 )
 # Optimizers around another one that keep fp32 masters and have a backward of their own.
 MASTER_OPTIMIZERS = frozenset(
-    {"ampify_runtime.fp16_utils.FP16_Optimizer", "ampify_runtime.fp16_utils.fp16_optimizer.FP16_Optimizer"}
+    f"ampify_runtime.{module}.FP16_Optimizer"
+    for module in (
+        "fp16_utils",
+        "fp16_utils.fp16_optimizer",
+        "optimizers",
+        "optimizers.fp16_optimizer",
+        "contrib.optimizers",
+        "contrib.optimizers.fp16_optimizer",
+    )
 )
+# Casts in the whole process from then on, and returns a handle that scales.
+OLDER_AMP = "ampify_runtime.amp.init"
 OPTIMIZER_FACTORIES = frozenset(
     {
         "timm.optim.create_optimizer",

@@ -103,3 +103,55 @@ def test_several_loops_of_one_program_are_migrated_together(tmp_path: Path) -> N
         found = report(tmp_path, target, train=two)
         assert [loop.state for loop in found.loops] == ["migrated", "migrated"], target
         assert not any("from apex" in (outcome.after or "") for outcome in found.outcomes)
+
+
+# Beside the code
+
+
+@pytest.mark.parametrize("target", ["runtime", "native"])
+def test_lines_that_install_apex_go_with_its_last_import(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\napex==0.1\nnumpy\n", encoding="utf-8")
+    (tmp_path / "README.md").write_text("git clone https://github.com/NVIDIA/apex\n", encoding="utf-8")
+    found = report(tmp_path, target, train=ON_APEX)
+    (after,) = (o.after for o in found.outcomes if o.path.endswith("requirements.txt"))
+    assert after == ("torch>=2.4\nnumpy\n" if target == "native" else "torch>=2.4\nampify>=0.1\nnumpy\n")
+    (told,) = (f for f in found.findings if f.code == "AMP114" and f.anchor.path.endswith("README.md"))
+    assert ("ampify" in told.hint) == (target == "runtime")
+
+
+@pytest.mark.parametrize("target", ["runtime", "native"])
+def test_they_go_where_only_a_layer_was_apexs(target: Target, tmp_path: Path) -> None:
+    """The migrated file has no scaler, and no loop."""
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\napex\n", encoding="utf-8")
+    found = report(
+        tmp_path, target, layers="import torch\nfrom apex.normalization import FusedLayerNorm as N\n\nn = N(4)\n"
+    )
+    (after,) = (o.after for o in found.outcomes if o.path.endswith("requirements.txt"))
+    assert after is not None
+    assert "apex" not in after
+
+
+def test_they_stay_where_one_import_stays(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\napex\n", encoding="utf-8")
+    lamb = (
+        "import torch\nfrom apex.optimizers import FusedLAMB\n\nlamb = FusedLAMB(torch.nn.Linear(2, 2).parameters())\n"
+    )
+    found = report(tmp_path, "native", train=ON_APEX, lamb=lamb)
+    assert "AMP114" not in {f.code for f in found.findings}
+    assert not any(o.after for o in found.outcomes if o.path.endswith("requirements.txt"))
+
+
+@pytest.mark.parametrize("target", ["runtime", "native"])
+def test_each_file_that_waits_for_another_says_so(target: Target, tmp_path: Path) -> None:
+    """What keeps amp on apex is in one file; in the others an import stays, whatever of apex it is."""
+    odd = ON_APEX.replace("import torch\n", "import torch\nimport layers\nimport other\n")
+    odd += "amp.wrap.cached_cast(None)\n"
+    layers = "import torch\nfrom apex.normalization import FusedLayerNorm\n\nlayer = FusedLayerNorm(4)\n"
+    other = "import apex\n\nprint(apex.amp.state_dict())\n"
+    found = report(tmp_path, target, train=odd, layers=layers, other=other)
+    assert not any(outcome.after for outcome in found.outcomes)
+    told = {Path(f.anchor.path).name for f in found.findings if f.refuses and f.code.startswith("AMP5")}
+    assert told == {"train.py", "layers.py", "other.py"}
+    assert len({(f.code, f.anchor, f.message, f.loop) for f in found.findings}) == len(found.findings)
+    said = [(f.code, f.anchor, f.message) for f in found.findings]
+    assert len(set(said)) == len(said)

@@ -63,6 +63,7 @@ TELLING = {
     "AMP507": "total += model(Variable(batch, volatile=True)).mean()",
     "AMP503": "from apex.contrib.sparsity import ASP",
     "AMP512": "optimizer = FusedLAMB(model.parameters(), lr=1e-3)",
+    "AMP514": "model.weight.norm().backward()",
     "AMP601": "import lightning",
     "AMP602": "from accelerate import Accelerator",
     "AMP603": "from transformers import AutoModelForSequenceClassification, Trainer",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
 from ampify.dependencies.nearest import Nearest, upward
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import EditLines, Fix
 from ampify.model.finding import Finding, Related
+from ampify.model.settings import Target
 
 STILL_REQUIRED = ("AMP114", "apex-still-required")
 
@@ -28,9 +30,15 @@ _INSTALLS = re.compile(
 _REQUIREMENTS = ("requirements*.txt", "requirements*.in")
 _LARGEST = 1 << 20
 _MESSAGE = "apex is installed here, and no import of it is left"
+_HINTS: Final[Mapping[Target, str]] = {
+    "runtime": f"take it away; `pip install '{RUNTIME_REQUIREMENT}'` takes its place",
+    "native": "take it away; torch has what takes its place",
+}
 
 
-def apex_findings(files: Iterable[tuple[Path, str]], bounds: Iterable[Path], nearest: Nearest) -> tuple[Finding, ...]:
+def apex_findings(
+    files: Iterable[tuple[Path, str]], bounds: Iterable[Path], nearest: Nearest, *, target: Target = "runtime"
+) -> tuple[Finding, ...]:
     """A finding for every file around `files` (paths with their displays) that installs apex, in a fixed order."""
     limits = [bound.resolve() for bound in bounds]
     around = {shown: folder for path, display in files for folder, shown in upward(path, display, limits)}
@@ -41,7 +49,7 @@ def apex_findings(files: Iterable[tuple[Path, str]], bounds: Iterable[Path], nea
             display = str(PurePosixPath(shown) / name)
             lines = tuple(_lines(path))
             if lines:
-                found.setdefault(display, _finding(display, lines, editable=display in declared))
+                found.setdefault(display, _finding(display, lines, target, editable=display in declared))
     return tuple(found[display] for display in sorted(found))
 
 
@@ -62,11 +70,11 @@ def _lines(path: Path) -> Iterator[int]:
             yield number
 
 
-def _finding(display: str, lines: tuple[int, ...], *, editable: bool) -> Finding:
+def _finding(display: str, lines: tuple[int, ...], target: Target, *, editable: bool) -> Finding:
     anchor = line_anchor(display, lines[0])
     related = tuple(Related(line_anchor(display, line), "and here") for line in lines[1:])
     if editable and any(fnmatch(PurePosixPath(display).name, pattern) for pattern in _REQUIREMENTS):
         fix = Fix(tuple(EditLines(display, line, 1, "") for line in lines))
         return Finding(*STILL_REQUIRED, anchor, _MESSAGE, fix=fix, related=related)
-    hint = f"take it away; `pip install '{RUNTIME_REQUIREMENT}'` takes its place"
+    hint = _HINTS[target]
     return Finding(*STILL_REQUIRED, anchor, _MESSAGE, hint, related=related)

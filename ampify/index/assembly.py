@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ampify.index import obstacles as find
 from ampify.index.apex_leaving import leaving_apex
+from ampify.index.apex_older import of_older, older_parts
 from ampify.index.autograd_functions import AutogradFunctions
 from ampify.index.clips import Clips
 from ampify.index.events import Event, at_places
@@ -74,8 +75,11 @@ class Assembly:
             calls.append(replace(call, off=not call.scaled and self.switches.off(event, marks), guard=asked))
             obstacles += trouble
             obstacles += self.strangers(event, name)
-        if any(e.detail == "masters" for e in backwards) and all(call.scaled or call.off for call in calls):
-            return self.with_masters(name, tuple(calls)), []
+        older = older_parts(backwards, related, self.entities)
+        if older:
+            away = self.scalings is not None
+            trouble = list(of_older(older, calls, self.flow, name, leaving=away))
+            return self.with_masters(name, tuple(calls)), trouble
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
         if self.trace.exhausted or self.flow.exhausted:
@@ -113,7 +117,7 @@ class Assembly:
 
     @staticmethod
     def with_masters(name: str, calls: tuple[BackwardCall, ...]) -> TrainingLoop:
-        """A loop whose optimizer keeps masters and scales by itself: there is nothing for amp to do."""
+        """A loop that an older interface of amp scales by itself: there is nothing for the newer one to do."""
         return TrainingLoop(name, min(call.call for call in calls), (), (), calls, (), masters=True)
 
     def guard(self, related: Iterable[Event]) -> Guard | None:

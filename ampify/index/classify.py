@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify import catalog
+from ampify.index.apex_older import by_handle
 from ampify.index.autocasts import scalers
 from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
@@ -79,7 +80,9 @@ class Classifier:
         """Whether a `with` item is our `amp.scale_loss(...)`, or that where a condition holds."""
         if isinstance(context, f.Operation) and context.kind == "IfExp":
             return any(self.scales(operand, frame) for operand in context.operands)
-        return isinstance(context, f.Call) and any(
+        if not isinstance(context, f.Call):
+            return False
+        return by_handle(context.func, frame, self.flow, self.entities) or any(
             isinstance(v, External) and v.dotted.endswith("amp.scale_loss")
             for v in self.flow.evaluate(context.func, frame)
         )
@@ -212,6 +215,8 @@ class Classifier:
             given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
             everything = frozenset().union(*given) if given else NOTHING
             yield self._event("initialize", node, frame, self.entities.optimizers(everything))
+        elif dotted == catalog.OLDER_AMP:
+            yield self._event("older_amp", node, frame)
         elif dotted.rpartition(".")[2] == "GradScaler":
             yield self._event("scaler", node, frame)
         elif dotted.rpartition(".")[2] == "optimizer_step":

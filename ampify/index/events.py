@@ -26,6 +26,7 @@ EventKind: TypeAlias = Literal[
     "save",
     "load",
     "initialize",
+    "older_amp",
     "cross_entropy",
     "scheduler",
     "half",

@@ -23,6 +23,7 @@ from ampify.index.values import (
     State,
     Value,
     Values,
+    is_amp_handle,
 )
 from ampify.model import facts as f
 
@@ -167,6 +168,8 @@ class OutsideCalls:
             return carried if name in catalog.DETACHING_METHODS else carried | frozenset((owner,))
         if isinstance(owner, Parameters):
             return frozenset((owner,)) | flowing(self.flow, positional, keywords)
+        if name == "wrap_optimizer" and is_amp_handle(owner):
+            return first(positional, keywords, "optimizer")
         if name in catalog.SAME_OBJECT_METHODS:
             return frozenset((owner,))
         if name == "state_dict":

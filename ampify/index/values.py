@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from ampify import catalog
 from ampify.model.facts import Span
 
 # What a container is if `part` is one of these: a list or tuple, or the tuple of a starred parameter.
@@ -209,6 +210,11 @@ class Interner:
             value = kind(len(self._known), *parts)
             self._known[key] = value
         return value  # type: ignore[return-value]  # the key holds the type
+
+
+def is_amp_handle(value: Value) -> bool:
+    """Whether a value is what `amp.init` returned."""
+    return isinstance(value, Instance) and value.dotted == catalog.OLDER_AMP
 
 
 def is_masters(value: Value) -> bool:

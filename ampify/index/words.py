@@ -9,7 +9,7 @@ NAMES = (
     frozenset(
         """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
         scale_loss dict optimizer_step bfloat16 DataParallel DistributedDataParallel DistributedDataParallelCPU compile
-        script convert_sync_batchnorm convert_syncbn_model GradScaler unscale_ update""".split()
+        script convert_sync_batchnorm convert_syncbn_model GradScaler unscale_ update init""".split()
     )
     | catalog.CLIPS
     | catalog.GRADIENT_HOOKS

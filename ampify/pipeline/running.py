@@ -15,6 +15,9 @@ from ampify.pipeline.reading import Reading, read_files, read_text
 
 STDIN = "<stdin>"
 SCALER = "GradScaler("
+# Rules whose fixes take imports of apex away, and those that say why one stays.
+OFF_APEX = frozenset({"AMP502", "AMP511"})
+ON_APEX = frozenset({"AMP502", "AMP503", "AMP512", "AMP513", "AMP514"})
 
 
 def run(
@@ -37,7 +40,10 @@ def run(
 
         report = remembered(reading, settings, prove, lambda: _migrate(reading, settings, prove=prove, told=told))
     needed = SCALER if settings.target == "native" else settings.runtime_module
-    changed = [o for o in report.outcomes if o.before and o.after is not None and needed in o.after]
+    moved = _moved_off_apex(report)
+    changed = [
+        o for o in report.outcomes if o.before and o.after is not None and (needed in o.after or o.path in moved)
+    ]
     if not changed:
         return report
     from ampify.pipeline.surroundings import surround, surround_native
@@ -45,19 +51,19 @@ def run(
     bounds = [Path(settings.root), *(path if path.is_dir() else path.parent for path in paths)]
     migrated = [(reading.seen[o.path], o.before) for o in changed if o.before]
     if settings.target == "native":
-        around = surround_native(migrated, bounds, settings)
+        around = surround_native(migrated, bounds, settings, off_apex=bool(moved), writing=writing)
     else:
-        around = surround(migrated, bounds, settings, off_apex=_off_apex(report), writing=writing)
+        around = surround(migrated, bounds, settings, off_apex=bool(moved), writing=writing)
     findings = sorted((*report.findings, *around.findings), key=lambda finding: (finding.anchor, finding.code))
     return replace(report, outcomes=(*report.outcomes, *around.outcomes), findings=tuple(findings))
 
 
-def _off_apex(report: Report) -> bool:
-    """Whether imports of apex moved to the runtime, and none is left."""
-    moved = {finding.anchor.path for finding in report.findings if finding.code == "AMP502" and finding.fix}
-    left = any(finding.code == "AMP503" for finding in report.findings)
+def _moved_off_apex(report: Report) -> frozenset[str]:
+    """The files whose imports of apex are gone; none if one is left anywhere."""
+    moved = {f.anchor.path for f in report.findings if f.code in OFF_APEX and f.fix}
+    left = any(f.code in ON_APEX and f.refuses for f in report.findings)
     changed = {outcome.path for outcome in report.outcomes if outcome.after is not None}
-    return bool(moved) and not left and moved <= changed
+    return frozenset() if left or not moved <= changed else frozenset(moved)
 
 
 def run_text(raw: bytes, settings: Settings) -> Report:

@@ -10,7 +10,7 @@ from ampify.config import import_folder
 from ampify.dependencies.apex_lines import apex_findings
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
 from ampify.dependencies.findings import declaration_findings, native_findings
-from ampify.dependencies.nearest import Declared, nearest_declarations, read_declaration
+from ampify.dependencies.nearest import Declared, Nearest, nearest_declarations, read_declaration
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit
 from ampify.model.finding import Finding
@@ -56,11 +56,19 @@ def surround(
     if settings.vendor is not None:
         outcomes += vendor_outcomes(Path(settings.root), settings.vendor, runtime_files())
         findings += _out_of_reach(migrated, Path(settings.root, settings.import_root), settings.runtime_module)
-    taken = {source.path for _, source in migrated}
+    done = _done(nearest, findings, {source.path for _, source in migrated}, settings, writing=writing)
+    return Surroundings((*outcomes, *done.outcomes), done.findings)
+
+
+def _done(
+    nearest: Nearest, findings: Iterable[Finding], taken: set[str], settings: Settings, *, writing: bool
+) -> Surroundings:
+    """What is done about findings on declarations; files that are `taken` are migrated themselves."""
     if writing:
         taken |= locks_of({d.source.path: Path(settings.root, d.source.path) for d in nearest.declared}).keys()
     heard = [finding for finding in findings if settings.wants(finding.code, finding.anchor.path)]
     wanted = [_by_hand(f) if f.fix and f.anchor.path in taken else f for f in heard]
+    outcomes: list[Outcome] = []
     for declared in nearest.declared:
         path = declared.source.path
         edits = tuple(edit for f in wanted if f.fix and f.anchor.path == path for edit in f.fix.edits)
@@ -71,11 +79,20 @@ def surround(
 
 
 def surround_native(
-    migrated: Sequence[tuple[Path, SourceFile]], bounds: Sequence[Path], settings: Settings
+    migrated: Sequence[tuple[Path, SourceFile]],
+    bounds: Sequence[Path],
+    settings: Settings,
+    *,
+    off_apex: bool = False,
+    writing: bool = False,
 ) -> Surroundings:
-    """What to say for the sake of files that were put into torch's own mixed precision."""
-    nearest = nearest_declarations([(path, source.path) for path, source in migrated], bounds)
-    return Surroundings(findings=tuple(f for f in native_findings(nearest) if settings.wants(f.code, f.anchor.path)))
+    """What to change and to say for the sake of files that were put into torch's own mixed precision, as `surround`."""
+    files = [(path, source.path) for path, source in migrated]
+    nearest = nearest_declarations(files, bounds)
+    findings = [*native_findings(nearest)]
+    if off_apex:
+        findings += apex_findings(files, bounds, nearest, target="native")
+    return _done(nearest, findings, {source.path for _, source in migrated}, settings, writing=writing)
 
 
 def _out_of_reach(migrated: Iterable[tuple[Path, SourceFile]], import_root: Path, module: str) -> Iterator[Finding]:

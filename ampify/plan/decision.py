@@ -172,6 +172,8 @@ def _plan(project: Project, decision: _Decision, made: Mapping[str, list[Finding
     # Only a loop is one to the reader; other groups are single fixes.
     ids = {loop.id for loop in project.loops}
     heard = [f if f.loop in ids else replace(f, loop=None) for f in decision.heard]
+    told = {replace(f, loop=None) for f in heard if f.loop is not None}
+    heard = [f for f in heard if f.loop is not None or f not in told]
     return Plan(
         edits=tuple((path, tuple(sorted(edits[path], key=_position))) for path in sorted(edits)),
         findings=tuple(sorted(heard, key=lambda finding: (finding.anchor, finding.code))),

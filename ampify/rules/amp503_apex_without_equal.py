@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.apex_catalog import nearest
-from ampify.model.apex import ApexUse
+from ampify.model.apex import ApexGroup, ApexUse
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
 from ampify.model.settings import Settings
@@ -48,15 +48,32 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every use of what only apex has; a refusal of the loops that it keeps there."""
     for group in project.apex:
         left = group.blocked or tuple(use for use in group.uses if not use.equal)
-        migrated = frozenset() if group.blocked else {loop.id for loop in project.loops if loop.migrated}
+        # What keeps masters of its own is what has no equal, and has the loop's state.
+        own = any(use.dotted.endswith(".FP16_Optimizer") for use in left)
+        gone = (loop for loop in project.loops if loop.migrated and not (loop.masters and own))
+        migrated = frozenset() if group.blocked else {loop.id for loop in gone}
         held = [_held(left, loop) for loop in group.loops if left and loop not in migrated]
         yield from held
         for use in group.uses:
             if not use.equal and not (held and use is left[0]):
                 yield _finding(use)
+        yield from _waiting(group)
         for use in group.kept if not group.blocked else ():
             message = f"{use.dotted} stays on apex with the optimizer that is built around it"
             yield Finding(CODE, NAME, use.anchor, message, "take that away, or move both by hand", refuses=True)
+
+
+def _waiting(group: ApexGroup) -> Iterator[Finding]:
+    """The imports of files that have nothing of the kind themselves, and wait for those that do."""
+    left = group.blocked
+    told = {use.anchor.path for use in group.uses if not use.equal}
+    for anchor in dict.fromkeys(use.anchor for use in group.uses if left and use.kind == "import"):
+        if anchor.path not in told:
+            message = "this import of NVIDIA apex stays, as does what runs together with this file"
+            related = (Related(left[0].anchor, f"{left[0].dotted} keeps it there"),)
+            yield Finding(
+                CODE, NAME, anchor, message, f"nearest: {nearest(left[0].dotted)}", refuses=True, related=related
+            )
 
 
 def _finding(use: ApexUse) -> Finding:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.model.anchor import Anchor
-from ampify.model.apex import ApexName
+from ampify.model.apex import ApexFile, ApexImport
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
 from ampify.model.settings import Settings
@@ -44,12 +44,21 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for group in project.apex:
         amp = core(project, settings, group)
         for file in group.files:
-            for left in fates(project.files[file.path], file, amp.decided).left:
-                if amp.kept is None or not left.dotted.startswith("apex.amp"):
-                    yield _finding(left)
+            left = fates(project.files[file.path], file, amp.decided).left
+            if amp.kept is None:
+                yield from map(_finding, left)
+                continue
             # Where all stays on apex's amp, AMP513 says why, in one of the files.
-            if amp.kept is not None and amp.kept[0].path != file.path:
-                yield from (_waiting(s.anchor, amp.kept[0]) for s in file.imports if any(map(_is_amp, s.names)))
+            told = [one for one in left if not one.dotted.startswith("apex.amp")]
+            yield from map(_finding, told)
+            if amp.kept[0].path != file.path:
+                yield from (_waiting(s.anchor, amp.kept[0]) for s in _untold(file, told))
+
+
+def _untold(file: ApexFile, told: list[Left]) -> list[ApexImport]:
+    """The imports of a file that stay for the sake of another file, and that nothing else is said of."""
+    names = {left.name for left in told}
+    return [s for s in file.imports if any(name.apex and name not in names for name in s.names)]
 
 
 def _finding(left: Left) -> Finding:
@@ -57,11 +66,7 @@ def _finding(left: Left) -> Finding:
     return Finding(CODE, NAME, left.at, message, f"nearest: {left.nearest}", refuses=True)
 
 
-def _is_amp(name: ApexName) -> bool:
-    return name.apex and (name.dotted == "apex.amp" or name.dotted.startswith("apex.amp."))
-
-
 def _waiting(imported: Anchor, kept: Anchor) -> Finding:
-    message = "apex.amp stays here, as does what runs together with this file"
+    message = "this import of NVIDIA apex stays, as does what runs together with this file"
     hint = "mend what AMP513 tells of there, or use --target runtime, where amp goes by the same names"
     return Finding(CODE, NAME, imported, message, hint, refuses=True, related=(Related(kept, "this keeps it"),))

@@ -59,7 +59,7 @@ from collections.abc import Iterable, Iterator
 from ampify.model.apex import ApexGroup
 from ampify.model.apex_loop import Block, Masters, Start, State
 from ampify.model.edit import Delete, Edit, Fix, InsertAfter, InsertBefore, Replace
-from ampify.model.finding import Finding, Related
+from ampify.model.finding import Finding
 from ampify.model.project import Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.rules.apex_core import Core, core
@@ -95,14 +95,9 @@ def _held(group: ApexGroup, found: Core) -> Iterator[Finding]:
     assert found.kept is not None
     anchor, reason = found.kept
     message = f"what runs together here stays on NVIDIA apex: {reason}"
-    related = tuple(
-        Related(statement.anchor, "stays too")
-        for file in group.files
-        for statement in file.imports
-        if any(name.dotted in ("apex", "apex.amp") for name in statement.names)
-    )
+    # Other files say for themselves that they wait for this one (AMP512).
     for name in dict.fromkeys((found.group, *group.loops)):
-        yield Finding(CODE, NAME, anchor, message, HINT, refuses=True, loop=name, related=related)
+        yield Finding(CODE, NAME, anchor, message, HINT, refuses=True, loop=name)
 
 
 def _loop(project: Project, settings: Settings, group: ApexGroup, found: Core, loop: TrainingLoop) -> Iterator[Finding]:

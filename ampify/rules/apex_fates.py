@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ampify.apex_successors import Successor, nearest_in_torch, successor
+from ampify.apex_successors import Successor, nearest_in_torch, public_name, successor
 from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexFile, ApexMention, ApexName
 from ampify.model.edit import Edit, Replace
 from ampify.model.facts import FileFacts
 from ampify.rules.apex_calls import Unlike, called, chosen
 
+# Stands around an optimizer of the same package, whose step it gives arguments that no other takes.
+_AROUND = "FP16_Optimizer"
 # The edits of what is not decided here, by the place of the mention: of `apex.amp`, which goes with its loops.
 Decided = Mapping[Anchor, tuple[Edit, ...]]
 
@@ -72,6 +74,11 @@ def _of_name(
         return Left(name, name.dotted, imported, "other files import it from here", _nearest(name.dotted))
     if not mentions and not shared:
         return None, []
+    if _of_optimizers(name.dotted) and any(
+        _last(m.dotted) == _AROUND and _of_optimizers(m.dotted) for m in file.mentions
+    ):
+        reason = f"the {_AROUND} of that package, which stays, calls it in a way of its own"
+        return Left(name, name.dotted, mentions[0].anchor if mentions else imported, reason, _nearest(name.dotted))
     keeps = shared or (found is not None and _last(found.dotted) == _last(name.dotted))
     asked = name.dotted == "apex.amp" and any(m.role == "test" for m in mentions)
     taken: list[Taken] = []
@@ -87,6 +94,10 @@ def _of_name(
     if asked:
         return "torch.amp", taken
     return (found.dotted if keeps and found is not None else None), taken
+
+
+def _of_optimizers(dotted: str) -> bool:
+    return public_name(dotted).startswith(("apex.optimizers.", "apex.contrib.optimizers."))
 
 
 def _means(mention: ApexMention, name: ApexName, file: ApexFile) -> bool:
