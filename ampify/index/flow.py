@@ -255,6 +255,9 @@ class Flow:
                 found |= self.store.read(value, key, self.reader) or frozenset((value,))
             elif isinstance(value, External):
                 found |= self.classes.attribute(value, "*", called=False)
+            elif key == "[*]" and isinstance(value, Instance) and value.cls and self.classes.is_module(value.cls):
+                # Its parts, if it has any to go through; what it was made of, which is kept as well, is none of them.
+                found.add(value)
             else:
                 found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
                 if isinstance(value, Instance) and value.cls is None:
