@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 TORCH_OPTIMIZERS = frozenset(
     "Adadelta Adagrad Adam AdamW SparseAdam Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SGD Adafactor Muon".split()
 )
@@ -208,6 +210,7 @@ PLAIN_TORCH = frozenset({"cuda", "random", "distributed", "backends", "linalg", 
 MAKERS_IN_TORCH = frozenset({"load", "compile", "save", "no_grad", "device", "autocast"})
 
 
+@cache
 def is_plain(dotted: str) -> bool:
     """Whether calling a dotted name outside the project gives nothing that the flow needs to follow."""
     root, _, rest = dotted.partition(".")
@@ -221,6 +224,7 @@ def is_plain(dotted: str) -> bool:
     return "." not in rest and rest[:1].islower() and rest not in MAKERS_IN_TORCH
 
 
+@cache
 def is_optimizer_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a class or factory of optimizers."""
     last = dotted.rpartition(".")[2]
@@ -240,6 +244,7 @@ def is_loss_class(dotted: str) -> bool:
     return dotted.startswith("torch.nn.") and dotted.endswith("Loss")
 
 
+@cache
 def is_module_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a module class or a factory of modules."""
     if is_loss_class(dotted) or dotted in WRAPS or dotted in SAME_MODULE:
@@ -256,6 +261,7 @@ def is_module_class(dotted: str) -> bool:
     return dotted.startswith(MODULE_PACKAGES) and not any(word in dotted for word in NO_MODULES)
 
 
+@cache
 def is_known(dotted: str) -> bool:
     """Whether the catalog gives a dotted name a meaning of its own."""
     last = dotted.rpartition(".")[2]
@@ -268,6 +274,7 @@ def is_known(dotted: str) -> bool:
     )
 
 
+@cache
 def canonical(dotted: str) -> str:
     """The usual public spelling of a dotted name; what apex names is the runtime's, which has its names from there."""
     if dotted.startswith(f"{APEX}."):

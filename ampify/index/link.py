@@ -19,6 +19,7 @@ class ModuleTable:
         self._paths = frozenset(paths)
         self._endings: dict[str, list[str]] = {}
         self._found: dict[tuple[str, str, int], str | None] = {}
+        self._folders: dict[str, tuple[str, ...]] = {}
         for path in sorted(self._paths):
             for ending in _endings(path):
                 self._endings.setdefault(ending, []).append(path)
@@ -31,18 +32,24 @@ class ModuleTable:
         return self._found[key]
 
     def _find(self, importer: str, module: str, level: int) -> str | None:
-        parts = module.split(".") if module else []
-        folder = PurePosixPath(importer).parent
+        parts = [part for part in module.split(".") if part]
+        around = self._around(importer)
         if level:
-            for _ in range(level - 1):
-                folder = folder.parent
-            return self._file(folder, parts)
-        for base in (folder, *folder.parents):
+            return self._file(around[min(level, len(around)) - 1], parts)
+        for base in around:
             found = self._file(base, parts)
             if found and found != importer:
                 return found
         candidates = self._endings.get("/".join(parts), [])
         return candidates[0] if len(candidates) == 1 and len(parts) > 1 else None
+
+    def _around(self, importer: str) -> tuple[str, ...]:
+        """The folder of a file, and all above it, innermost first."""
+        home = importer.rpartition("/")[0]
+        if home not in self._folders:
+            folder = PurePosixPath(importer).parent
+            self._folders[home] = tuple(map(str, (folder, *folder.parents)))
+        return self._folders[home]
 
     def member(self, importer: str, name: ImportedName) -> str | None:
         """The path of the submodule that `from module import name` names, if it is one."""
@@ -51,8 +58,8 @@ class ModuleTable:
         dotted = f"{name.module}.{name.attribute}" if name.module else name.attribute
         return self.find(importer, dotted, name.level)
 
-    def _file(self, folder: PurePosixPath, parts: list[str]) -> str | None:
-        stem = folder.joinpath(*parts)
+    def _file(self, folder: str, parts: list[str]) -> str | None:
+        stem = "/".join(parts) if folder == "." and parts else "/".join((folder.rstrip("/"), *parts))
         for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
             if candidate in self._paths:
                 return candidate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ampify.index.tasks import Queue, Task
@@ -17,6 +18,14 @@ Write: TypeAlias = tuple[Frame, Span]
 MOST_VALUES = 40
 
 
+@dataclass(eq=False, slots=True)
+class _Cell:
+    """What one name of one owner may hold, and who is to be told when that grows."""
+
+    values: Values = NOTHING
+    readers: dict[Task, None] = field(default_factory=dict)
+
+
 class Store:
     """Sets only grow; when one does, the tasks that read it are queued to be done again."""
 
@@ -26,52 +35,73 @@ class Store:
         # Grows whenever a set does.
         self.changes = 0
         self._lost: set[Key] = set()
-        self._values: dict[Key, Values] = {}
-        self._readers: dict[Key, dict[Task, None]] = {}
+        self._cells: dict[Value, dict[str, _Cell]] = {}
+        # Cells that hold something, in the order in which they came to.
+        self._filled: dict[Key, _Cell] = {}
         self._fields: dict[Value, dict[str, None]] = {}
         self._writes: dict[Key, dict[Write, Values]] = {}
 
     def read(self, owner: Value, name: str, reader: Task | None) -> Values:
         """What `name` of `owner` may hold; `reader` is told when that grows."""
-        key = (owner, name)
+        cells = self._cells.get(owner)
+        cell = cells.get(name) if cells is not None else None
+        if cell is None:
+            if reader is None:
+                return NOTHING
+            cell = self._cell(owner, name)
         if reader is not None:
-            self._readers.setdefault(key, {})[reader] = None
-        return self._values.get(key, NOTHING)
+            cell.readers[reader] = None
+        return cell.values
+
+    def _cell(self, owner: Value, name: str) -> _Cell:
+        cells = self._cells.get(owner)
+        if cells is None:
+            cells = self._cells[owner] = {}
+        cell = cells.get(name)
+        if cell is None:
+            cell = cells[name] = _Cell()
+        return cell
 
     def add(self, owner: Value, name: str, values: Values, by: Write | None = None) -> None:
         """Adds to what `name` of `owner` may hold; `by` is the write that does it, where its moment matters."""
-        key = (owner, name)
         if by is not None and values:
-            writes = self._writes.setdefault(key, {})
+            writes = self._writes.setdefault((owner, name), {})
             writes[by] = writes.get(by, NOTHING) | values
-        known = self._values.get(key, NOTHING)
-        if values <= known or key in self._lost:
+        cell = self._cell(owner, name)
+        if values <= cell.values or (self._lost and (owner, name) in self._lost):
             return
-        grown = known | values
+        key = (owner, name)
+        grown = cell.values | values
         if len(grown) > MOST_VALUES:
             # From here on nothing is known of it, which is what an opaque value says.
             self._lost.add(key)
             grown = frozenset((self._make(Opaque, owner, name),))
-        self._values[key] = grown
+        if not cell.values:
+            self._filled[key] = cell
+        cell.values = grown
         self.changes += 1
         self._fields.setdefault(owner, {})[name] = None
         if name.startswith("["):
-            self._notify((owner, "[]"))
-        self._notify(key)
+            self._notify(self._cells[owner].get("[]"))
+        self._notify(cell)
 
     def elements(self, owner: Value, reader: Task | None) -> Values:
         """All that the elements of a container may hold."""
         if reader is not None:
-            self._readers.setdefault((owner, "[]"), {})[reader] = None
+            self._cell(owner, "[]").readers[reader] = None
+        fields = self._fields.get(owner)
+        if fields is None:
+            return NOTHING
+        cells = self._cells[owner]
         found: set[Value] = set()
-        for name in self._fields.get(owner, ()):
+        for name in fields:
             if name.startswith("["):
-                found |= self._values[(owner, name)]
+                found |= cells[name].values
         return frozenset(found)
 
     def holders(self, values: Values) -> Iterator[Key]:
         """All names that may hold some of these values."""
-        return (key for key, held in self._values.items() if held & values)
+        return (key for key, cell in self._filled.items() if cell.values & values)
 
     def writes(self, owner: Value, name: str) -> dict[Write, Values]:
         """The writes to `name` of `owner` that said so, and what each may put there; none once track is lost of it."""
@@ -82,9 +112,9 @@ class Store:
     def fields(self, owner: Value, reader: Task | None = None) -> tuple[str, ...]:
         """Names of what `owner` holds, in the order they were first set; `reader` is told of further elements."""
         if reader is not None:
-            self._readers.setdefault((owner, "[]"), {})[reader] = None
+            self._cell(owner, "[]").readers[reader] = None
         return tuple(self._fields.get(owner, ()))
 
-    def _notify(self, key: Key) -> None:
-        for task in self._readers.get(key, ()):
+    def _notify(self, cell: _Cell | None) -> None:
+        for task in cell.readers if cell is not None else ():
             self._queue.put(task)
