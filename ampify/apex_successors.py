@@ -145,6 +145,8 @@ _NEAREST: Mapping[str, str] = {
     "apex.amp": "torch.amp",
     "apex.amp.half_function": "torch.amp.custom_fwd(device_type=..., cast_inputs=torch.float16)",
     "apex.amp.float_function": "torch.amp.custom_fwd(device_type=..., cast_inputs=torch.float32)",
+    "apex.amp.loss_scale": "scaler.get_scale()",
+    "apex.amp._amp_state": "the torch.amp.GradScaler, which has get_scale() and state_dict()",
     "apex.amp.promote_function": "torch.promote_types on the arguments' dtypes",
     "apex.amp.register_float_function": "a call under torch.autocast(..., enabled=False), on arguments made float",
     "apex.amp.register_half_function": "a call on arguments made half",

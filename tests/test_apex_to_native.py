@@ -324,3 +324,32 @@ def test_a_loop_that_is_on_the_runtime_stays_there(more: str, tmp_path: Path) ->
     report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
     assert all(outcome.after is None for outcome in report.outcomes)
     assert not any(finding.code.startswith("AMP9") or finding.code == "AMP513" for finding in report.findings)
+
+
+PENALTY = """\
+def penalty(model, x):
+    mixed = x.clone().requires_grad_()
+    scores = model(mixed)
+    (grads,) = torch.autograd.grad(scores.sum(), mixed, create_graph=True)
+    return (grads.norm(2, dim=1) - 1).pow(2).mean()
+
+
+"""
+
+
+def test_a_gradient_penalty_stays_in_float32_and_is_told_of(tmp_path: Path) -> None:
+    text = PLAIN.replace("torch.manual_seed(0)\n", f"\n{PENALTY}torch.manual_seed(0)\n")
+    part = '    size = penalty(model, torch.randn(16, 8))\n    print("penalty", repr(size.item()))\n    loss = loss + size\n'
+    text = text.replace("    optimizer.zero_grad()\n", f"{part}    optimizer.zero_grad()\n")
+    after, report = migrated(text, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert [f.anchor.line for f in report.findings if f.code == "AMP306"] == [8]
+    assert ".is_cuda):\n        loss = torch.nn.functional.mse_loss(" in after
+    # Before the first step its value is that of a model in full precision.
+    off = text.replace("apex", "ampify_runtime").replace(
+        "initialize(model, ", "initialize(enabled=False, models=model, optimizers="
+    )
+    first = printed(forced(after), tmp_path / "a")[0]
+    assert first.startswith("penalty")
+    assert first == printed(off, tmp_path / "b")[0]
+    assert first != printed(text.replace("apex", "ampify_runtime"), tmp_path / "c")[0]

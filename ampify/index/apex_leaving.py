@@ -83,7 +83,8 @@ class _Leaving(Planning):
     def loop(self) -> ApexLoop:
         """The whole plan."""
         parts = self.parts
-        Hindrances(self.flow, self.scalings.trace, self.all_backwards, parts.related).refuse()
+        penalties = self.scalings.regions.penalties
+        Hindrances(self.flow, self.scalings.trace, self.all_backwards, parts.related, penalties).refuse()
         widenings = tuple(self.widenings())
         starts = Starts(self.flow)
         begun = {e.anchor: e for e in parts.related if e.kind == "initialize"}

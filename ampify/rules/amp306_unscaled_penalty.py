@@ -52,8 +52,10 @@ WIDE_HINT = "nothing is to be done; what is computed for the penalty gains no sp
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every gradient penalty; it forbids nothing."""
     native = settings.target == "native"
+    # Where there is no plan, AMP231 tells why; one on the runtime stays there.
+    leaving = {name for group in project.apex for name in group.loops}
     for loop in project.loops:
-        # Where there is no plan, AMP231 tells why.
-        for place in loop.penalties if loop.scaling is not None or not native else ():
+        planned = loop.scaling is not None or (loop.apex is not None and loop.id in leaving)
+        for place in loop.penalties if planned or not native else ():
             message, hint = (WIDE_MESSAGE, WIDE_HINT) if native else (MESSAGE, HINT)
             yield Finding(CODE, NAME, place, message, hint, loop=loop.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ampify.apex_successors import nearest_in_torch
 from ampify.model.anchor import Anchor
 from ampify.model.apex import ApexGroup, ApexMention
 from ampify.model.edit import Edit
@@ -13,6 +14,8 @@ from ampify.model.settings import Settings
 from ampify.rules.apex_functions import function_edits
 
 _LEVEL = "O1"
+# What goes with the loop that it is part of.
+_OF_LOOPS = frozenset({"initialize", "load_state_dict", "master_params", "scale_loss", "state_dict"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def core(project: Project, settings: Settings, group: ApexGroup) -> Core:
                 decided[mention.anchor] = edits
     gone = tuple(dict.fromkeys(_gone(leaving)))
     name = leaving[0].id if len(leaving) == 1 else group.id
-    kept = _kept(settings, group, ours, leaving, decided)
+    kept = _kept(project, settings, group, ours, leaving, decided)
     return Core(name, leaving, decided, gone, kept)
 
 
@@ -70,6 +73,7 @@ def _gone(loops: tuple[TrainingLoop, ...]) -> Iterator[Anchor]:
 
 
 def _kept(
+    project: Project,
     settings: Settings,
     group: ApexGroup,
     ours: list[TrainingLoop],
@@ -84,10 +88,23 @@ def _kept(
         return mentions[0].anchor, "the script names its own opt level: leave --opt-level away"
     for loop in ours:
         if loop.apex is None and loop.through_amp and not loop.masters:
-            return loop.anchor, "this training loop cannot leave it"
+            return loop.anchor, f"this training loop cannot leave it{_why(project, loop)}"
     if len(leaving) > 1 and any(loop.apex.states for loop in leaving if loop.apex is not None):
         return mentions[0].anchor, "amp's state is that of several loops, which would have a scaler each"
     for mention in mentions:
         if mention.anchor not in decided and mention.role != "test":
-            return mention.anchor, f"{mention.dotted} is used here in a way that torch has no equal of"
+            return mention.anchor, _unlike(mention.dotted)
     return None
+
+
+def _why(project: Project, loop: TrainingLoop) -> str:
+    """Where another finding says what a loop is refused for."""
+    found = next((obstacle for obstacle in project.obstacles if obstacle.loop == loop.id), None)
+    return "" if found is None else f" ({found.kind}, {found.anchor.path}:{found.anchor.line})"
+
+
+def _unlike(dotted: str) -> str:
+    name = dotted.removeprefix("apex.amp.")
+    if name in _OF_LOOPS:
+        return f"{dotted} stands here in no training loop that could be followed from its model to its step"
+    return f"{dotted} is used here in a way that torch has no equal of; nearest: {nearest_in_torch(dotted)}"
