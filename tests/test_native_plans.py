@@ -10,6 +10,7 @@ from textwrap import dedent, indent
 
 import pytest
 
+from ampify.index.remedies import DEVICE_HINT, ONE_HINT
 from ampify.model.plan import Report
 from ampify.model.settings import Settings
 from ampify.pipeline import run
@@ -584,3 +585,90 @@ def test_a_trainer_that_is_run_twice_steps_one_optimizer(tmp_path: Path, runner:
     _, report = migrate(tmp_path, train=TRAINER)
     assert [summary.state for summary in report.loops] == ["migrated"], [f.message for f in report.findings]
     trains(runner, tmp_path)
+
+
+SEVERAL = """\
+import torch
+
+torch.manual_seed(1)
+
+
+class Trainer:
+    def __init__(self, size, device):
+        self.model = torch.nn.Linear(4, size).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+
+    def fit(self, x):
+        for step in range(3):
+            self.optimizer.zero_grad()
+            self.model(x).pow(2).mean().backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+
+    def loss(self, x):
+        return self.model(x).pow(2).mean()
+
+    def step(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+device = torch.device("cpu")
+x = torch.randn(6, 4)
+"""
+TWICE = "first = Trainer(2, device)\nsecond = Trainer(3, device)\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        TWICE + "first.fit(x)\nsecond.fit(x)\n",
+        "Trainer(2, device).fit(x)\nTrainer(3, device).fit(x)\n",
+    ],
+)
+def test_each_of_several_objects_of_one_class_has_a_scaler_of_its_own(
+    code: str, tmp_path: Path, runner: Runner
+) -> None:
+    texts, report = migrate(tmp_path, train=SEVERAL + code)
+    assert not [finding for finding in report.findings if finding.refuses]
+    assert texts["train"].count("self.scaler = torch.amp.GradScaler(") == 1
+    assert "self.scaler.scale(self.model" not in texts["train"]
+    for written in ("self.scaler.scale(loss).backward()", "self.scaler.unscale_(self.optimizer)"):
+        assert texts["train"].count(written) == 1
+    assert texts["train"].endswith(code)
+    trains(runner, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        # Both are trained in one loop, so that a place is looked for where both are ready.
+        "for epoch in range(2):\n    first.fit(x)\n    second.fit(x)\n",
+        "(first.loss(x) + second.loss(x)).backward()\nfirst.step()\nsecond.step()\n",
+        "first.fit(x)\nsecond.fit(x)\n(first.loss(x) + second.loss(x)).backward()\nfirst.step()\nsecond.step()\n",
+        "first.fit(x)\nsecond.fit(x)\nfirst.loss(x).backward()\nfirst.step()\n",
+    ],
+)
+def test_objects_of_one_class_that_train_together_are_left_alone(code: str, tmp_path: Path) -> None:
+    texts, report = migrate(tmp_path, train=SEVERAL + TWICE + code)
+    assert texts["train"] == SEVERAL + TWICE + code
+    (finding,) = [finding for finding in report.findings if finding.refuses]
+    assert (finding.code, finding.hint) == ("AMP122", ONE_HINT)
+
+
+def test_models_of_a_list_that_nothing_moves_are_told_what_to_do(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+models = [torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)]
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+for step in range(3):
+    for model, optimizer in zip(models, optimizers):
+        optimizer.zero_grad()
+        model(torch.ones(8, 4)).pow(2).mean().backward()
+        optimizer.step()
+"""
+    texts, report = migrate(tmp_path, train=text)
+    assert texts["train"] == text
+    (finding,) = [finding for finding in report.findings if finding.refuses]
+    assert (finding.code, finding.hint) == ("AMP122", DEVICE_HINT)

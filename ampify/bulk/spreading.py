@@ -103,4 +103,5 @@ def _load(module: str, backend: Backend) -> Any:
         return import_module(module)
     except ImportError as error:
         extra = _EXTRAS[backend]
-        raise BulkProblem(f"--backend {backend} needs {error.name}: pip install 'ampify[{extra}]'") from error
+        remedy = f"pip install {error.name}, or '.[{extra}]' in ampify's checkout"
+        raise BulkProblem(f"--backend {backend} needs {error.name}: {remedy}") from error

@@ -17,13 +17,14 @@ from ampify.model.anchor import Anchor
 
 
 class Refused(Exception):
-    """A loop cannot be put into torch's mixed precision exactly."""
+    """A loop cannot be put into torch's mixed precision exactly; `hint` is for where that of the rule does not fit."""
 
-    def __init__(self, kind: str, anchor: Anchor, detail: str) -> None:
+    def __init__(self, kind: str, anchor: Anchor, detail: str, hint: str = "") -> None:
         super().__init__(detail)
         self.kind = kind
         self.anchor = anchor
         self.detail = detail
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

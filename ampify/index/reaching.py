@@ -22,12 +22,13 @@ Mentions: TypeAlias = Mapping[str, Sequence[tuple[str, int, f.Expr, bool]]]
 
 
 class OutOfReach(Exception):
-    """A function cannot get at the scaler; says where that shows, and why."""
+    """A function cannot get at the scaler; says where that shows, why, and what to do where the rule's hint is off."""
 
-    def __init__(self, anchor: Anchor, detail: str) -> None:
+    def __init__(self, anchor: Anchor, detail: str, hint: str = "") -> None:
         super().__init__(detail)
         self.anchor = anchor
         self.detail = detail
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +115,14 @@ class Reach:
             raise OutOfReach(anchor, "this runs before the place where the scaler can be made")
 
     def owner_at(self, home: Home, spot: Spot) -> str | None:
-        """How the object that has the scaler as a field is spelled at a place."""
-        for held in self.names.visible(spot):
-            if held.values == home.owner:
-                return held.text
-        for parameter in self.flow.scope(spot.frame).parameters[:1]:
-            if self.flow.evaluate(f.Name((1, 0, 1, 0), parameter.name), spot.frame) == home.owner:
-                return parameter.name
-        return None
+        """How the object that has the scaler as a field is spelled at a place. One of several objects is known by its
+        own methods alone: any other name would be that of one of them wherever the code runs."""
+        if all(other.owner == home.owner for other in self.homes):
+            for held in self.names.visible(spot):
+                if held.values == home.owner:
+                    return held.text
+        parameter = own_parameter(self.flow, spot.frame)
+        return parameter.name if parameter is not None and owner_of(self.flow, spot.frame) == home.owner else None
 
     # Along calls
 
@@ -146,7 +147,7 @@ class Reach:
         facts = self.flow.files[frame.path]
         where = Anchor(frame.path, *scope.span, "FunctionDef")
         if scope.kind != "function" or scope.parent is None or scope.name == "__init__":
-            raise OutOfReach(where, f"{scope.name or 'this'} is no function that could be given the scaler")
+            raise OutOfReach(where, f"{_called(scope)} is no function that could be given the scaler")
         parent = facts.scopes[scope.parent]
         found = (s for s in statements(parent.body) if isinstance(s, f.Define) and s.scope == scope.index)
         statement = next(found, None)
@@ -227,6 +228,10 @@ class Reach:
         return False
 
 
+def _called(scope: f.Scope) -> str:
+    return "the code outside of all functions" if scope.parent is None else scope.name or "this"
+
+
 def mentions(flow: Flow) -> Mentions:
     """The uses of functions in all files."""
     found: dict[str, list[tuple[str, int, f.Expr, bool]]] = {}
@@ -259,6 +264,17 @@ def home_of(anchor: Anchor, optimizer: str, spot: Spot, flow: Flow) -> Home:
         if len(values) == 1 and all(isinstance(v, Instance) and isinstance(v.cls, ClassValue) for v in values):
             return Home(anchor, spot, owner, values)
     return Home(anchor, spot)
+
+
+def own_parameter(flow: Flow, frame: Frame) -> f.Parameter | None:
+    """The first parameter of a function: `self`, in a method."""
+    return next(iter(flow.scope(frame).parameters), None)
+
+
+def owner_of(flow: Flow, frame: Frame) -> Values:
+    """What the first parameter of a function stands for."""
+    parameter = own_parameter(flow, frame)
+    return frozenset() if parameter is None else flow.evaluate(f.Name((1, 0, 1, 0), parameter.name), frame)
 
 
 def free_name(candidates: Iterable[str], taken: Iterable[frozenset[str]]) -> str | None:

@@ -13,12 +13,13 @@ from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
 from ampify.index.hindrances import Hindrances, Refused
 from ampify.index.moments import Spot
-from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions
+from ampify.index.reaching import Home, Mentions, OutOfReach, Reach, free_name, home_of, mentions, owner_of
 from ampify.index.regions import Regions, Stretch, loss_of
+from ampify.index.remedies import DEVICE_HINT, GENERATOR_HINT, MIXED_HINT, ONE_HINT, PROBABILITY_HINT
 from ampify.index.syntax import path_to
 from ampify.index.trace import Trace
 from ampify.index.unscaling import At, Trouble, Unscaling
-from ampify.index.values import Frame, Value, ordered
+from ampify.index.values import Frame, Value, Values, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import BackwardCall, Initialize, Obstacle, StateLoad, StateSave
@@ -78,9 +79,11 @@ class Scalings:
         try:
             return Planning(self, parts).scaling(), []
         except Refused as refusal:
-            return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id)]
+            return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id, hint=refusal.hint)]
         except OutOfReach as reason:
-            return None, [Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id)]
+            return None, [
+                Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id, hint=reason.hint)
+            ]
 
     def name(self, parts: Parts, homes: Sequence[Home]) -> str:
         """What the scaler is called: a name that nothing near bears."""
@@ -118,6 +121,10 @@ class Planning:
         reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
         devices = Devices(self.flow, self.scalings.names, [e for e in parts.related if e.kind == "move"])
         creations = [Creation(h.anchor, h.scaler(name), self.device(devices, h.spot, h.anchor)) for h in homes]
+        if len(set(creations)) > len({creation.anchor for creation in creations}):
+            raise Refused(
+                "scaler-out-of-reach", creations[0].anchor, "the objects made here are on several devices", DEVICE_HINT
+            )
         regions, inlines = self.autocasts(devices)
         backwards = tuple(self.backward(call, reach, inlines) for call in parts.calls if not call.off)
         steps = self.steps()
@@ -140,9 +147,24 @@ class Planning:
 
     def homes(self) -> Iterator[Home]:
         for place in self.parts.places:
-            for spot in self.scalings.spots.get(place.anchor, ())[:1]:
-                home = home_of(place.anchor, place.optimizers[0], spot, self.flow)
+            spots = self.scalings.spots.get(place.anchor, ())
+            homes = [home_of(place.anchor, place.optimizers[0], spot, self.flow) for spot in spots]
+            several = {home.owner: home for home in homes}
+            if len(several) > 1 and all(several):
+                self.refuse_mixed(several)
+                yield from several.values()
+                continue
+            for home in homes[:1]:
                 yield home if home.owner else self.common_home(home)
+
+    def refuse_mixed(self, owners: Iterable[Values]) -> None:
+        """Objects of one class have a scaler each: raises OutOfReach where one does not train by itself, in methods."""
+        known = set(owners)
+        for event in (*self.parts.backwards, *self.steps()):
+            own = owner_of(self.flow, event.frame)
+            if own not in known or any(owner_of(self.flow, step.frame) != own for step in event.feeds.values()):
+                detail = "several objects of one class train here, each with a scaler of its own"
+                raise OutOfReach(event.anchor, detail, ONE_HINT)
 
     def common_home(self, home: Home) -> Home:
         """The nearest function around a place that all training runs in: what a factory makes is used by its caller."""
@@ -193,10 +215,12 @@ class Planning:
         span = (*stretch.first.span[:2], *stretch.last.span[2:])
         first, last = facts.anchor(stretch.first), facts.anchor(stretch.last)
         if "yield" in facts.text(span):
-            raise Refused("forward-not-parted", first, "a generator would leave autocast on between its values")
+            raise Refused(
+                "forward-not-parted", first, "a generator would leave autocast on between its values", GENERATOR_HINT
+            )
         if self.scalings.regions.mixed(stretch):
             detail = "it runs a trained model without gradients as well, whose cast weights autocast would use again"
-            raise Refused("forward-not-parted", first, detail)
+            raise Refused("forward-not-parted", first, detail, MIXED_HINT)
         spot = replace(self.spot(stretch.event, stretch.depth), at=stretch.first.span)
         return Region(first, last, self.device(devices, spot, first))
 
@@ -220,7 +244,7 @@ class Planning:
             argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
             if argument is None or isinstance(argument, f.Starred) or not regions.probabilities.alone(event):
                 detail = "autocast refuses this loss of probabilities, and its statement computes more than that"
-                raise Refused("forward-not-parted", event.anchor, detail)
+                raise Refused("forward-not-parted", event.anchor, detail, PROBABILITY_HINT)
             outside = regions.parted(event, self.parts.backwards)
             around = None if outside else facts.anchor(event.statement)
             yield Widening(event.anchor, facts.anchor(argument), facts.text(argument.span), around)
@@ -228,7 +252,8 @@ class Planning:
     def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
         found = devices.at(spot, self.parts.models)
         if found is None:
-            raise Refused("scaler-out-of-reach", at, "nothing here tells which device the model is on")
+            detail = "nothing here tells which device the model is on"
+            raise Refused("scaler-out-of-reach", at, detail, DEVICE_HINT)
         return found
 
     def words(self, event: Event) -> frozenset[str]:
@@ -258,7 +283,7 @@ class Planning:
         found = {reach.at(Spot.of(event)): event for event in events}
         if len(found) != 1:
             event = next(iter(found.values()))
-            raise OutOfReach(event.anchor, "the scaler would have other names in other runs")
+            raise OutOfReach(event.anchor, "the scaler would have other names in other runs", ONE_HINT)
         return next(iter(found))
 
     def steps(self) -> list[Event]:

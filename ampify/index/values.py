@@ -228,10 +228,10 @@ def ordered(values: Iterable[V]) -> list[V]:
 
 
 def trail(values: Values) -> str:
-    """Where the trail of an unknown value ends, in words."""
+    """Where the trail of an unknown value ends, in words that are true also of a value that is set but not followed."""
     for value in values:
         if isinstance(value, Opaque):
             return f"{value.name!r} is not set anywhere in the files given"
         if isinstance(value, Instance) and value.cls is None:
             return f"what {value.dotted.lstrip('.')}() returns is not known"
-    return "nothing in the files given assigns it"
+    return "nothing in the files given shows what it is"

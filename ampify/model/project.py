@@ -152,7 +152,8 @@ class AutogradFunction:
 class Obstacle:
     """Something that forbids migrating a loop, or (without a loop) a place that is not understood.
 
-    `kind` is the name of the rule that reports it; `detail` completes that rule's message.
+    `kind` is the name of the rule that reports it; `detail` completes that rule's message; `hint`, if there is one,
+    takes the place of its hint.
     """
 
     kind: str
@@ -160,6 +161,7 @@ class Obstacle:
     detail: str
     related: tuple[tuple[Anchor, str], ...] = ()
     loop: str | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,4 +35,6 @@ def _once(project: Project, name: str) -> Iterator[Obstacle]:
 def _finding(obstacle: Obstacle, code: str, message: str, hint: str, *, refuses: bool) -> Finding:
     text = f"{message}: {obstacle.detail}" if obstacle.detail else message
     related = tuple(Related(place, remark) for place, remark in obstacle.related)
-    return Finding(code, obstacle.kind, obstacle.anchor, text, hint, None, refuses, obstacle.loop, related)
+    return Finding(
+        code, obstacle.kind, obstacle.anchor, text, obstacle.hint or hint, None, refuses, obstacle.loop, related
+    )

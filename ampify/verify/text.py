@@ -37,7 +37,7 @@ def _migration(verification: Verification) -> Iterator[str]:
     migration = verification.migration
     if migration is None:
         return
-    yield f"migrated: {', '.join(migration.changed) or 'nothing'}"
+    yield f"migrated, in the copy: {', '.join(migration.changed) or 'nothing'}"
     if migration.changed:
         yield from (f"  refused: {line}" for line in migration.refused)
 
