@@ -237,6 +237,21 @@ def test_the_message_says_where_the_trail_ends_and_points_to_the_step_once() -> 
     assert [(r.anchor.line, r.anchor.path) for r in finding.related] == [(5, "engine.py")]
 
 
+def test_an_optimizer_that_is_set_by_what_cannot_be_followed_is_not_said_to_be_set_nowhere() -> None:
+    project = project_of(
+        engine="""\
+            def train(model, holder, batches):
+                optimizer = getattr(holder, "opt" + "imizer")
+                for batch in batches:
+                    model(batch).mean().backward()
+                    optimizer.step()
+            """
+    )
+    (finding,) = findings_of(project)
+    assert finding.code == "AMP207"
+    assert finding.message.endswith(": nothing in the files given shows what it is")
+
+
 def test_an_obstacle_that_is_met_twice_is_told_once() -> None:
     where = Anchor("train.py", 3, 4, 3, 9, "Call")
     other = Anchor("train.py", 5, 4, 5, 9, "Call")
