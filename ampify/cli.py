@@ -27,6 +27,7 @@ from ampify.report.links import Links
 from ampify.report.progress import progress_line
 from ampify.report.status import DONE, FAILED, INTERRUPTED, LEFT_FOR_A_PERSON, exit_status
 from ampify.report.text import Style, text_report
+from ampify.report.undone import undone_lines
 from ampify.rules import Rule, all_rules, find_rule, rule_names
 
 DASH = Path("-")
@@ -87,9 +88,8 @@ def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], lis
 def main() -> None:
     """Rewrites PyTorch training scripts into mixed-precision ones.
 
-    PATH is a Python file, a notebook, a folder (that of now, if no PATH follows the options), or - for standard input.
-    Without --write nothing is written: the changes are shown as a diff on standard output, and what is refused and why
-    on standard error.
+    PATH is a Python file, a notebook, a folder (by default the current one), or - for standard input. Without --write
+    nothing is written: the changes are shown as a diff on standard output, what is refused and why on standard error.
     """
 
 
@@ -230,10 +230,8 @@ def undo(ctx: click.Context, folder: Path, keep_edited: bool, force: bool) -> No
     if keep_edited and force:
         raise Problem("--keep-edited and --force ask for opposite things; give one of them")
     undone = pipeline.undo(folder, "overwrite" if force else "keep" if keep_edited else "refuse")
-    alone = "edited since:" if undone.refused else "edited since, left alone:"
-    for said, paths in (("put back", undone.restored), ("removed", undone.removed), (alone, undone.edited)):
-        for path in paths:
-            click.echo(f"{said} {_shown(path)}", err=True)
+    for line in undone_lines(undone.restored, undone.removed, undone.edited, refused=undone.refused, here=Path.cwd()):
+        click.echo(line, err=True)
     if undone.refused:
         raise LeftUnwritten("nothing was put back; --keep-edited puts back the others, --force all: edits are lost")
     ctx.exit(LEFT_FOR_A_PERSON if undone.edited else DONE)
@@ -261,11 +259,6 @@ def bulk(ctx: click.Context, **options: Any) -> None:
     One local path or git address a line, with @REF for a branch, tag or commit. Yours are cloned, too, never changed.
     """
     ctx.exit(bulk_command.run(options))
-
-
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
 
 
 def _summary(rule: Rule) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -104,7 +105,19 @@ def _put_back(root: Path, entry: Entry, folder: Path, *, overwriting: bool) -> _
         target.unlink()
     except OSError as error:
         raise write_error(target, error) from error
+    _remove_bytecode(target)
     return "removed"
+
+
+def _remove_bytecode(path: Path) -> None:
+    """Removes what Python compiled of a file that is gone, and would keep its folder from going."""
+    folder = path.parent / "__pycache__"
+    if path.suffix != ".py" or folder.is_symlink():
+        return
+    for compiled in folder.glob(f"{escape(path.stem)}.*.pyc"):
+        remove(compiled)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _digest_of(path: Path) -> str | None:
