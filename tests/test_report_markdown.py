@@ -129,7 +129,7 @@ def test_one_loop_with_thousands_of_sites() -> None:
     ledger[4000] = replace(ledger[4000], state="refused", code="AMP204")
     loop = LoopSummary("a", "train.py", 1, ("m",), ("o",), (), None, "refused")
     text = markdown_report(Report((), (), (loop,), tuple(ledger)), BASE)
-    assert "_4,960 more sites of this loop left out" in text
+    assert "_4,960 more sites left out here" in text
     assert "train.py#L4001) | step | **refused** | AMP204 |" in text
 
 

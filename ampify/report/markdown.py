@@ -61,7 +61,7 @@ def _opening(report: Report) -> str:
     told = in_words(f"{sites[state]} {words.strip('*')}" for state, words in _STATES if sites[state])
     lines = ["# Mixed precision, by ampify\n", f"\n**{inline(summary_line(report))}**"]
     if told:
-        lines.append(f" {counted(len(report.ledger), 'site')} of training code accounted for: {told}.")
+        lines.append(f" {counted(len(report.ledger), 'site')} accounted for: {told}.")
     if any(loop.state == "refused" for loop in report.loops):
         lines.append(" A loop that is not migrated is left as it was in all its files.")
     return "".join(lines) + "\n"
@@ -143,7 +143,7 @@ def _table(entries: Sequence[LedgerEntry], path: str, links: Links, excerpts: Ex
     lines += [_site(entry, path, links, excerpts) for entry in shown]
     more = len(entries) - len(shown)
     if more:
-        lines.append(f"\n_{counted(more, 'more site')} of this loop left out: `--format json` lists all._\n")
+        lines.append(f"\n_{counted(more, 'more site')} left out here: `--format json` lists all._\n")
     return "".join(lines)
 
 
