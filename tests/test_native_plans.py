@@ -672,3 +672,25 @@ for step in range(3):
     assert texts["train"] == text
     (finding,) = [finding for finding in report.findings if finding.refuses]
     assert (finding.code, finding.hint) == ("AMP122", DEVICE_HINT)
+
+
+def test_gradients_that_are_only_deleted_are_not_used(tmp_path: Path, runner: Runner) -> None:
+    """After an error of memory, say: the next step clears them anyway."""
+    text = loop(
+        """\
+        optimizer.zero_grad()
+        try:
+            loss = model(x).pow(2).mean()
+            loss.backward()
+        except RuntimeError:
+            for p in model.parameters():
+                if p.grad is not None:
+                    del p.grad
+            continue
+        optimizer.step()
+        """
+    )
+    texts, _ = migrate(tmp_path, train=text)
+    assert "scaler.step(optimizer)" in texts["train"]
+    assert "scaler.unscale_" not in texts["train"]
+    trains(runner, tmp_path)

@@ -69,10 +69,16 @@ class Event:
 
     @property
     def only_asks(self) -> bool:
-        """Of a read: whether what is read is only compared, or set."""
+        """Of a gradient that is read: whether it is only compared, set or deleted."""
         if self.parents and self.parents[-1].kind == "Compare":
             return True
-        return isinstance(self.statement, f.Assign) and self.node in self.statement.targets
+        targets: tuple[f.Expr, ...] = ()
+        if isinstance(self.statement, f.Assign):
+            targets = self.statement.targets
+        elif isinstance(self.statement, f.Simple) and self.statement.kind == "Delete":
+            targets = self.statement.operands
+        parts = (part for target in targets for part in (target.items if isinstance(target, f.Elements) else (target,)))
+        return any(part is self.node for part in parts)
 
 
 def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:

@@ -223,7 +223,9 @@ class Reach:
             for value in self.flow.evaluate(expr, frame):
                 if isinstance(value, FunctionValue) and (value.path, value.scope) == key:
                     return True
-                if method and isinstance(value, Opaque) and not isinstance(value.of, Instance):
+                # A variable holds a method only where some expression named the method to hand it on.
+                named = method and isinstance(expr, f.Attribute)
+                if named and isinstance(value, Opaque) and not isinstance(value.of, Instance):
                     return True
         return False
 

@@ -9,7 +9,7 @@ from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, sca
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.switches import Switches
-from ampify.index.syntax import blocks, in_order, inside, last_name, path_to, statements
+from ampify.index.syntax import blocks, inside, last_name, path_to, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Instance, NoneValue, Value
 from ampify.index.whole_reads import WholeReads
@@ -94,7 +94,7 @@ class TorchAmp:
             if event.kind == "clip":
                 related_places = ((waiting[0].anchor, "scaled here"),)
                 yield Defect("clip-before-unscale", event.anchor, "", related_places, self.unscaling(event, waiting))
-            elif event.detail == "parameter" and not _only_asks(event) and not self.averages(event):
+            elif event.detail == "parameter" and not event.only_asks and not self.averages(event):
                 yield Defect("gradient-read-before-unscale", event.anchor, "", ((waiting[0].anchor, "scaled here"),))
 
     def averages(self, event: Event) -> bool:
@@ -377,11 +377,3 @@ def _in_function_of(event: Event, other: Event) -> bool:
     scaler and hand on its state."""
     frames = [other.frame, *(frame for frame, _ in other.stack[-2:-1])]
     return any((frame.path, frame.scope) == (event.frame.path, event.frame.scope) for frame in frames)
-
-
-def _only_asks(event: Event) -> bool:
-    """Whether a gradient is only compared, or set."""
-    if event.parents and event.parents[-1].kind == "Compare":
-        return True
-    targets = event.statement.targets if isinstance(event.statement, f.Assign) else ()
-    return any(node is event.node for target in targets for node, _ in in_order(target))
