@@ -42,6 +42,8 @@ from ampify.model import facts as f
 
 # Expressions evaluated and values looked at: some seconds.
 WORK_BUDGET = 2_000_000
+# What a call of a function that yields gives.
+GENERATOR = "generator"
 # Methods that are called without being named.
 IMPLICIT = frozenset(
     {"forward", "__init__", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__"}
@@ -178,7 +180,7 @@ class Flow:
                 for context, name in statement.items:
                     values = self.evaluate(context, frame)
                     if name is not None:
-                        self.assign(name, values, frame)
+                        self.assign(name, self.entered(values), frame)
             case f.Define():
                 self.define(statement, frame)
             case f.Import():
@@ -323,9 +325,18 @@ class Flow:
         found = NOTHING
         for operand in expr.operands:
             found |= self.evaluate(operand, frame)
+        if expr.kind in ("Yield", "YieldFrom") and found:
+            given = self.elements(found) if expr.kind == "YieldFrom" else found
+            made = self.container((frame.path, expr.span), frame, GENERATOR, {"[*]": given})
+            self.store.add(frame, "return", made)
         if expr.kind in ("IfExp", "BoolOp", "Await", "YieldFrom"):
             return found
         return frozenset(v for v in found if isinstance(v, Derived | Parameters | Container | Opaque))
+
+    def entered(self, values: Values) -> Values:
+        """What `with` binds: of a generator, which is a context manager's function then, what it yields."""
+        generators = frozenset(v for v in values if isinstance(v, Container) and v.part == GENERATOR)
+        return (values - generators) | self.elements(generators) if generators else values
 
     def display(self, expr: f.Elements, frame: Frame) -> Values:
         fields: dict[str, Values] = {}

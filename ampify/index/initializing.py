@@ -48,12 +48,17 @@ class Initializing:
         optimizers train of which that is not known."""
         found: Places = {}
         trouble: list[Obstacle] = []
-        for root in sorted({e.root for e in backwards}):
-            for running in together([e for e in backwards if e.root == root]):
-                reason = self.initialize(running, models, related, found)
-                if reason is not None:
-                    at, detail = reason
-                    trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
+        runs = [
+            running
+            for root in sorted({e.root for e in backwards})
+            for running in together([e for e in backwards if e.root == root])
+        ]
+        real = [running for running in runs if not self.is_unmade(running)]
+        for running in real or runs:
+            reason = self.initialize(running, models, related, found)
+            if reason is not None:
+                at, detail = reason
+                trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
         return tuple(sorted(found.values(), key=lambda i: i.anchor)), trouble
 
     def initialize(
@@ -85,6 +90,14 @@ class Initializing:
             self.spots.setdefault(place.anchor, []).append(spot)
             found.setdefault((place.anchor, place.models, place.optimizers), place)
         return None
+
+    def is_unmade(self, running: list[Event]) -> bool:
+        """Whether these are backwards of an object whose optimizers no run builds, while the same code builds those of
+        another: it is made for inference, say, and has none."""
+        made = {o.place for o, builds in self.trace.builds.items() if builds and isinstance(o, Instance)}
+        trained = [o for e in running for o in self.entities.reached(e)]
+        never = [isinstance(o, Instance) and o.place in made and not self.trace.builds.get(o) for o in trained]
+        return bool(never) and all(never)
 
     def apart(
         self, optimizers: frozenset[Value], models: frozenset[Value], running: list[Event], related: tuple[Event, ...]

@@ -174,14 +174,25 @@ class Loops:
         return read.detail != "parameter" and bool(self.source(event) & self.trace.classify.trained)
 
     def unfed_steps(self) -> None:
-        """Steps that consume no backward in view."""
+        """Steps that consume no backward in view. A loop whose loss comes from what such a step trains is not migrated:
+        when the step takes place is not understood, and it may take the loop's gradients."""
         loops = {e for b in self.trace.events if b.kind == "backward" for e in b.feeds}
         for event in self.unfed:
             if event.anchor not in self._loop_of and not (frozenset(event.values) & loops):
-                self.obstacles.append(Obstacle("step-without-backward", event.anchor, ""))
+                reached = dict.fromkeys(self._loop_of[b.anchor] for b in self.trained_beside(event))
+                for loop in reached or (None,):
+                    self.obstacles.append(Obstacle("step-without-backward", event.anchor, "", loop=loop))
         for event in self.trace.events:
             if event.kind == "unknown_step" and event.anchor not in self._loop_of:
                 self.obstacles.append(Obstacle("unresolved-optimizer", event.anchor, event.detail))
+
+    def trained_beside(self, step: Event) -> Iterator[Event]:
+        """Backwards that feed other optimizers, and whose loss comes from modules that this step trains."""
+        trained = frozenset(m for optimizer in step.values for m in self.entities.trained(optimizer))
+        for event in self.trace.events:
+            beside = event.kind == "backward" and event.root == step.root and event.anchor in self._loop_of
+            if beside and event.feeds and self.source(event) & trained:
+                yield event
 
     @cached_property
     def unfed(self) -> tuple[Event, ...]:

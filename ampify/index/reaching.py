@@ -11,7 +11,7 @@ from ampify.index.moments import Spot, around
 from ampify.index.names import Names
 from ampify.index.slices import Slices
 from ampify.index.syntax import dotted_name, expressions, in_order, last_name, spelled, statements
-from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Values
+from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Value, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.scaling import Passing
@@ -223,15 +223,19 @@ class Reach:
             for value in self.flow.evaluate(expr, frame):
                 if isinstance(value, FunctionValue) and (value.path, value.scope) == key:
                     return True
-                # A variable holds a method only where some expression named the method to hand it on.
-                named = method and isinstance(expr, f.Attribute)
-                if named and isinstance(value, Opaque) and not isinstance(value.of, Instance):
+                if method and isinstance(expr, f.Attribute) and _unknown(value, expr.attr):
                     return True
         return False
 
 
 def _called(scope: f.Scope) -> str:
     return "the code outside of all functions" if scope.parent is None else scope.name or "this"
+
+
+def _unknown(value: Value, name: str) -> bool:
+    """Whether a value is that attribute of something unknown. What a variable or a field holds is a method only where
+    some expression names the method."""
+    return isinstance(value, Opaque) and value.name == name and not isinstance(value.of, Instance)
 
 
 def mentions(flow: Flow) -> Mentions:
