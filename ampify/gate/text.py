@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -26,11 +26,14 @@ def text_trouble(before: str, tree: ast.Module, after: str, edits: Sequence[Edit
     for statement in sorted(imports):
         if _count(new, statement) > _count(old, statement) + 1:
             return f"`{statement}` was added more than once"
-    reach = _reach(old, tree, edits)
+    first_lines = _first_lines(tree)
+    # To split a text into words takes longer than all that is done with them.
+    tokens = tuple(_tokens(before))
+    reach = _reach(old, first_lines, tokens, edits)
     trouble = _line_trouble(old, _without(new, imports), imports, reach)
     if trouble is not None and imports:
         trouble = _line_trouble(old, _without(_closed_up(new, imports), imports), imports, reach)
-    return trouble or _word_trouble(before, tree, after, edits)
+    return trouble or _word_trouble(tokens, first_lines, after, edits)
 
 
 def _statement(edit: AddImport) -> str:
@@ -71,11 +74,12 @@ class _Reach:
         return ((start, end) for start, end in pairwise(inside) if start not in self.lines)
 
 
-def _reach(old: Sequence[str], tree: ast.Module, edits: Sequence[Edit]) -> _Reach:
+def _reach(
+    old: Sequence[str], first_lines: Mapping[int, int], tokens: Iterable[tokenize.TokenInfo], edits: Sequence[Edit]
+) -> _Reach:
     lines: set[int] = set()
     gaps: set[int] = set()
-    first_lines = _first_lines(tree)
-    firsts, lasts = _logical_lines("".join(old))
+    firsts, lasts = _logical_lines(tokens)
     for edit in edits:
         if isinstance(edit, AddImport | EditLines):
             continue
@@ -99,12 +103,12 @@ def _end_line(edit: Edit) -> int:
     return (wrapped or edit.anchor).end_line
 
 
-def _logical_lines(text: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
+def _logical_lines(tokens: Iterable[tokenize.TokenInfo]) -> tuple[Mapping[int, int], Mapping[int, int]]:
     """For each physical line of code the first and the last one of the logical line that it is a part of."""
     firsts: dict[int, int] = {}
     lasts: dict[int, int] = {}
     first = None
-    for token in _tokens(text):
+    for token in tokens:
         if token.type == tokenize.NEWLINE and first is not None:
             physical = range(first, token.start[0] + 1)
             firsts.update(dict.fromkeys(physical, first))
@@ -157,27 +161,30 @@ def _same(old: str, new: str) -> bool:
     return old == new or (not old.endswith(("\n", "\r")) and new.rstrip("\r\n") == old)
 
 
-def _word_trouble(before: str, tree: ast.Module, after: str, edits: Sequence[Edit]) -> str | None:
+def _word_trouble(
+    tokens: Iterable[tokenize.TokenInfo], first_lines: Mapping[int, int], after: str, edits: Sequence[Edit]
+) -> str | None:
     """The first word, comments included, that was lost or changed, though no edit takes it away."""
-    remaining = iter(_words(after))
-    for word, place in _words_to_stay(before, tree, edits):
+    remaining = iter(_words(_tokens(after)))
+    for word, place in _words_to_stay(tokens, first_lines, edits):
         if not any(word == found for found, _, _ in remaining):
             return f"{word!r} on line {place[0]} is outside the edits, but was lost or changed"
     return None
 
 
-def _words_to_stay(before: str, tree: ast.Module, edits: Sequence[Edit]) -> Iterator[tuple[str, _Place]]:
-    decorated = _first_lines(tree)
+def _words_to_stay(
+    tokens: Iterable[tokenize.TokenInfo], first_lines: Mapping[int, int], edits: Sequence[Edit]
+) -> Iterator[tuple[str, _Place]]:
     gone = [(edit.anchor.start, edit.anchor.end) for edit in edits if isinstance(edit, Replace)]
     for edit in edits:
         if isinstance(edit, Delete):
-            line = decorated.get(edit.anchor.line)
+            line = first_lines.get(edit.anchor.line)
             gone.append((edit.anchor.start if line is None else (line, 0), edit.anchor.end))
     opened = {edit.anchor.start for edit in edits if isinstance(edit, Replace)}
     closed = {edit.anchor.end for edit in edits if isinstance(edit, Replace)}
     # The comment on the line of a statement that goes is about it.
     emptied = {edit.anchor.end_line for edit in edits if isinstance(edit, Delete)}
-    words = list(_words(before))
+    words = list(_words(tokens))
     nowhere = ("", (0, 0), (0, 0))
     for (_, _, done), (word, start, end), (_, following, _) in zip(
         [nowhere, *words], words, [*words[1:], nowhere], strict=False
@@ -191,8 +198,8 @@ def _words_to_stay(before: str, tree: ast.Module, edits: Sequence[Edit]) -> Iter
             yield word, start
 
 
-def _words(text: str) -> Iterator[tuple[str, _Place, _Place]]:
-    for token in _tokens(text):
+def _words(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, _Place, _Place]]:
+    for token in tokens:
         if token.type not in _LAYOUT and token.string != ";":
             yield token.string, token.start, token.end
 

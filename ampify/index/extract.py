@@ -91,6 +91,8 @@ class _Extraction:
     def span(self, node: ast.expr | ast.stmt) -> f.Span:
         end_line = node.end_lineno or node.lineno
         end = node.end_col_offset or 0
+        if self.ascii:
+            return (node.lineno, node.col_offset, end_line, end)
         return (node.lineno, self.column(node.lineno, node.col_offset), end_line, self.column(end_line, end))
 
     # Scopes
@@ -255,19 +257,16 @@ class _Extraction:
 
     def expression(self, node: ast.expr, scope: int, prefix: str) -> f.Expr:
         span = self.span(node)
+        # Four of five expressions are one of these.
+        if type(node) is ast.Name:
+            return self.name(node, span)
+        if type(node) is ast.Constant:
+            return self.constant(node, span)
 
         def read(child: ast.expr) -> f.Expr:
             return self.expression(child, scope, prefix)
 
         match node:
-            case ast.Name():
-                self.names.add(node.id)
-                name = self.renamed(node.id)
-                if not isinstance(node.ctx, ast.Store):
-                    self.read.add(name)
-                elif name == node.id:
-                    self.bound[-1].bound.add(name)
-                return f.Name(span, name)
             case ast.Attribute():
                 self.read.add(node.attr)
                 if node.attr == "grad":
@@ -278,13 +277,6 @@ class _Extraction:
                     self.methods.add(node.func.attr)
                 keywords = tuple((k.arg, read(k.value)) for k in node.keywords)
                 return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
-            case ast.Constant():
-                value = node.value
-                if isinstance(value, str | bytes):
-                    self.count_quote(node, span)
-                if value is None or isinstance(value, str | int | float):
-                    return f.Constant(span, value)
-                return f.Constant(span, repr(value))
             case ast.Tuple() | ast.List() | ast.Set():
                 return f.Elements(span, _kind(node), tuple(map(read, node.elts)))
             case ast.Dict():
@@ -305,6 +297,23 @@ class _Extraction:
         if isinstance(node, ast.JoinedStr):
             self.count_quote(node, span)
         return f.Operation(span, _kind(node), tuple(map(read, _operands(node))), _operator(node))
+
+    def name(self, node: ast.Name, span: f.Span) -> f.Name:
+        self.names.add(node.id)
+        name = self.renamed(node.id) if self.renames else node.id
+        if not isinstance(node.ctx, ast.Store):
+            self.read.add(name)
+        elif name == node.id:
+            self.bound[-1].bound.add(name)
+        return f.Name(span, name)
+
+    def constant(self, node: ast.Constant, span: f.Span) -> f.Constant:
+        value = node.value
+        if isinstance(value, (str, bytes)):
+            self.count_quote(node, span)
+        if value is None or isinstance(value, (str, int, float)):
+            return f.Constant(span, value)
+        return f.Constant(span, repr(value))
 
     def renamed(self, name: str) -> str:
         for mapping in reversed(self.renames):
@@ -351,11 +360,18 @@ def _operator(node: ast.expr) -> str:
     return ""
 
 
-def _operands(node: ast.expr) -> Iterator[ast.expr]:
+def _operands(node: ast.expr) -> Iterable[ast.expr]:
     """Child expressions, through the parts of `ast` that are neither expressions nor statements."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            yield child
+    match node:
+        case ast.BinOp():
+            return (node.left, node.right)
+        case ast.Compare():
+            return (node.left, *node.comparators)
+        case ast.BoolOp():
+            return node.values
+        case ast.UnaryOp():
+            return (node.operand,)
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
 
 def _captures(match: ast.Match) -> Iterator[str]:

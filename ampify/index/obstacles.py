@@ -12,6 +12,8 @@ from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
 
 # A file without any of these words imports nothing of the kind.
+# An attribute of whatever is looked for in code begins with one of these.
+_LAST = tuple({dotted.rpartition(".")[2] for dotted in (*catalog.TORCH_AMP, *catalog.TRAINERS)})
 WORDS = ("amp", "autocast", "transformers", *(root for root, _ in catalog.FRAMEWORKS))
 HALF = "half-precision-model"
 DOUBLE = "double-precision-model"
@@ -68,7 +70,8 @@ def of_file(facts: f.FileFacts) -> tuple[tuple[str, Anchor, str], ...]:
             kind = _imported(name)
             if kind:
                 found.setdefault(kind, (kind, facts.anchor(importing), _dotted(name)))
-    for scope in facts.scopes:
+    spelled = any(word.startswith(_LAST) for word in facts.read)
+    for scope in facts.scopes if spelled else ():
         for statement in statements(scope.body):
             for node, kind, dotted in _used(statement):
                 found.setdefault(kind, (kind, facts.anchor(node), dotted))

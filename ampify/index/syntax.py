@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
+from typing import Any, Final
 
 from ampify.model import facts as f
 
 
+def _of_comprehension(expr: f.Comprehension) -> tuple[f.Expr, ...]:
+    found: list[f.Expr] = []
+    for _, iterable, conditions in expr.generators:
+        found += [iterable, *conditions]
+    return (*found, expr.element)
+
+
+# A table, for all stages ask: what stands in it not at all has no parts.
+_CHILDREN: Final[dict[type[f.Expr], Callable[[Any], tuple[f.Expr, ...]]]] = {
+    f.Attribute: lambda expr: (expr.value,),
+    f.Starred: lambda expr: (expr.value,),
+    f.Call: lambda expr: (expr.func, *expr.args, *[value for _, value in expr.keywords]),
+    f.Elements: lambda expr: expr.items,
+    f.Mapping: lambda expr: tuple([key for key in expr.keys if key is not None]) + expr.values,
+    f.Subscript: lambda expr: (expr.value, expr.index),
+    f.Comprehension: _of_comprehension,
+    f.Walrus: lambda expr: (expr.value,),
+    f.Operation: lambda expr: expr.operands,
+}
+
+
 def children(expr: f.Expr) -> tuple[f.Expr, ...]:
     """Direct parts of an expression, in order of evaluation; lambdas are shut."""
-    match expr:
-        case f.Attribute() | f.Starred():
-            return (expr.value,)
-        case f.Call():
-            return (expr.func, *expr.args, *(value for _, value in expr.keywords))
-        case f.Elements():
-            return expr.items
-        case f.Mapping():
-            return tuple(k for k in expr.keys if k is not None) + expr.values
-        case f.Subscript():
-            return (expr.value, expr.index)
-        case f.Comprehension():
-            parts: list[f.Expr] = []
-            for _, iterable, conditions in expr.generators:
-                parts += [iterable, *conditions]
-            return (*parts, expr.element)
-        case f.Walrus():
-            return (expr.value,)
-        case f.Operation():
-            return expr.operands
-    return ()
+    find = _CHILDREN.get(type(expr))
+    return find(expr) if find is not None else ()
 
 
 def in_order(expr: f.Expr, parents: tuple[f.Expr, ...] = ()) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
@@ -41,13 +44,13 @@ def in_order(expr: f.Expr, parents: tuple[f.Expr, ...] = ()) -> Iterator[tuple[f
     waiting = [(expr, parents, False)]
     while waiting:
         node, outer, done = waiting.pop()
-        parts = () if done else children(node)
-        if not parts:
+        find = None if done else _CHILDREN.get(type(node))
+        if find is None:
             yield node, outer
             continue
         waiting.append((node, outer, True))
         inner = (*outer, node)
-        waiting.extend([(part, inner, False) for part in reversed(parts)])
+        waiting.extend([(part, inner, False) for part in reversed(find(node))])
 
 
 def expressions(statement: f.Stmt) -> tuple[f.Expr, ...]:
