@@ -125,6 +125,11 @@ ASIDE = {
         [("step", 3), ("zero_grad", 4)],
     ),
     "several.py": ("def each(optimizers):\n    for op in optimizers:\n        op.step()\n", [("step", 3)]),
+    "warm.py": (
+        "class Warm(Adam):\n    def step(self, closure=None):\n        super().step(closure)\n",
+        [("step", 3)],
+    ),
+    "scheduler.py": ("class Rate(Base):\n    def step(self):\n        super().step()\n", []),
     "norms.py": (
         "import torch\n\ndef norms(p):\n    return torch.nn.utils.clip_grad_norm_(p, 1), p[0].grad\n",
         [("clip", 4), ("grad_read", 4)],

@@ -15,7 +15,7 @@ _SITES: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
 # An attribute of other libraries as well, so that the file must name torch.
 _GRADIENT: Final = re.compile(rb"\.grad\b")
 # Much has a `step`: a scheduler, an environment. The ledger lists that of what is named like an optimizer, or comes
-# from what is: that name stands so many bytes before, at most.
+# from what is, or is the base of one: that name stands so many bytes before, at most.
 _STEP: Final = re.compile(rb"\.[\s\\]*step\b")
 _BEFORE: Final = 200
 
@@ -30,4 +30,5 @@ def names_sites(content: bytes) -> bool:
 
 
 def _of_optimizer(content: bytes, place: int) -> bool:
-    return b"opt" in content[max(0, place - _BEFORE) : place].lower()
+    before = content[max(0, place - _BEFORE) : place].lower()
+    return b"opt" in before or b"super" in before

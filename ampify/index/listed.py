@@ -36,7 +36,8 @@ def named_sites(facts: f.FileFacts) -> Iterator[Named]:
     if not facts.methods & (_WORDS | catalog.CLIPS) and not facts.names & catalog.CLIPS:
         return
     for scope in facts.scopes:
-        each: set[str] = set()
+        # Names of optimizers beside those that say so: what a loop gives, and `super()` in a class of optimizers.
+        each = {"super"} if _in_optimizer(facts, scope) else set()
         for statement in statements(scope.body):
             if isinstance(statement, f.For) and any(_named_optimizer(node) for node, _ in in_order(statement.iterable)):
                 each |= {node.id for node, _ in in_order(statement.target) if isinstance(node, f.Name)}
@@ -49,6 +50,16 @@ def named_sites(facts: f.FileFacts) -> Iterator[Named]:
 
 def _named_optimizer(node: f.Expr) -> bool:
     return "opt" in last_name(node).lower()
+
+
+def _in_optimizer(facts: f.FileFacts, scope: f.Scope) -> bool:
+    """Whether a method is one of a class that names an optimizer, itself or in its bases."""
+    around = facts.scopes[scope.parent] if scope.parent is not None else None
+    if around is None or around.kind != "class":
+        return False
+    known = catalog.TORCH_OPTIMIZERS | catalog.OTHER_OPTIMIZERS
+    named = (around.name, *map(dotted_name, around.bases))
+    return any("opt" in name.lower() or name.rpartition(".")[2] in known for name in named)
 
 
 def _kind(node: f.Expr, parents: tuple[f.Expr, ...], each: Set[str]) -> SiteKind | None:
@@ -64,7 +75,9 @@ def _kind(node: f.Expr, parents: tuple[f.Expr, ...], each: Set[str]) -> SiteKind
     if not isinstance(node.func, f.Attribute):
         return None
     owner = node.func.value
-    if name == "step" and not (_named_optimizer(owner) or (isinstance(owner, f.Name) and owner.id in each)):
+    if name == "step" and not (
+        _named_optimizer(owner) or (last_name(owner) in each and isinstance(owner, f.Name | f.Call))
+    ):
         return None
     return _METHODS.get(name) or _FUNCTIONS.get(dotted_name(node.func))
 
