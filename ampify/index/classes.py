@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ampify import catalog
-from ampify.index.syntax import parts
+from ampify.index.syntax import nodes, parts
 from ampify.index.values import (
     NOTHING,
     ClassValue,
@@ -142,8 +142,24 @@ class Classes:
         return self._words[key]
 
     def is_optimizer(self, cls: ClassValue) -> bool:
-        """Whether a class derives from an optimizer of torch."""
-        return any(d in catalog.OPTIMIZER_BASES or catalog.is_optimizer_class(d) for d in self.external_bases(cls))
+        """Whether a class derives from an optimizer of torch, and becomes one: a wrapper may derive from it by name
+        alone, and have no parameters of its own."""
+        derives = any(d in catalog.OPTIMIZER_BASES or catalog.is_optimizer_class(d) for d in self.external_bases(cls))
+        return derives and not self._is_hollow(cls)
+
+    def _is_hollow(self, cls: ClassValue) -> bool:
+        """Whether the `__init__` of a class neither calls another nor sets `param_groups`, which it does not define."""
+        own = [c for c in self.order(cls) if isinstance(c, ClassValue)]
+        bodies = {s.name: s for c in reversed(own) for s in self._methods(c)}
+        made = bodies.get("__init__")
+        if made is None or "param_groups" in bodies:
+            return False
+        used = (node for node, _ in nodes(made.body) if isinstance(node, f.Attribute))
+        return not any(node.attr in ("__init__", "param_groups") for node in used)
+
+    def _methods(self, cls: ClassValue) -> list[f.Scope]:
+        scopes = self.flow.files[cls.path].scopes
+        return [scopes[s.scope] for s in self.scope(cls).body if isinstance(s, f.Define)]
 
     def is_fixed(self, owner: Value) -> bool:
         """Whether the fields of an object cannot be set: those of a named tuple, or of a frozen dataclass."""

@@ -256,7 +256,7 @@ class Classifier:
 
     def _step(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
         optimizers = self.entities.optimizers(receivers)
-        given = [v for v in (*node.args, *(v for _, v in node.keywords)) if not is_none(v)]
+        given = any(self._is_given(argument, frame) for argument in (*node.args, *(v for _, v in node.keywords)))
         stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
         if receivers and all(isinstance(r, NoneValue) for r in receivers):
             return
@@ -270,6 +270,17 @@ class Classifier:
                 yield self._event("unknown_step", node, frame, (), trail(wraps))
         elif not inside and not given and self._may_be_optimizer(node, receivers):
             yield self._event("unknown_step", node, frame, (), trail(receivers))
+
+    def _is_given(self, argument: f.Expr, frame: Frame) -> bool:
+        """Whether an argument may be anything but None: `closure=None` that no caller sets is not, and neither are
+        `*args` and `**kwargs` that no caller fills."""
+        values = self.flow.evaluate(argument, frame)
+        rest = argument.value if isinstance(argument, f.Starred) else argument
+        if isinstance(rest, f.Name) and any(
+            p.name == rest.id and p.kind in ("star", "doublestar") for p in self.flow.scope(frame).parameters
+        ):
+            return any(self.flow.store.fields(v, None) for v in values)
+        return not is_none(argument) and not (values and all(isinstance(v, NoneValue) for v in values))
 
     def _wraps_optimizer(self, value: Value) -> bool:
         """Whether something made outside the project was given an optimizer, and is none that is known."""

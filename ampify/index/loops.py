@@ -190,7 +190,7 @@ class Loops:
         """Backwards that feed other optimizers, and whose loss comes from modules that this step trains."""
         trained = frozenset(m for optimizer in step.values for m in self.entities.trained(optimizer))
         for event in self.trace.events:
-            beside = event.kind == "backward" and event.root == step.root and event.anchor in self._loop_of
+            beside = event.kind == "backward" and event.anchor in self._loop_of
             if beside and event.feeds and self.source(event) & trained:
                 yield event
 

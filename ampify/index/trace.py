@@ -18,7 +18,7 @@ from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.names import Names
 from ampify.index.syntax import in_order
-from ampify.index.values import Frame, Place, Value
+from ampify.index.values import NOTHING, Frame, Place, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 
@@ -350,11 +350,17 @@ class Trace:
         into its own code."""
         ends = []
         for target in self.classify.targets(call, frame):
-            if inside_step and self.flow.scope(target).name == "step":
+            if inside_step and self.is_own_step(target):
                 continue
             if self.enterable(target):
                 ends.append(self.frame(target, state))
         return join(ends) or state
+
+    def is_own_step(self, target: Frame) -> bool:
+        """Whether a function is the step of an optimizer; that of what only holds one is none."""
+        scope = self.flow.scope(target)
+        receivers = self.flow.store.read(target, scope.parameters[0].name, None) if scope.parameters else NOTHING
+        return scope.name == "step" and all(map(self.classify.entities.is_optimizer, receivers))
 
     def enterable(self, target: Frame) -> bool:
         if target not in self.flow.frames or not self.classify.loud(target):
