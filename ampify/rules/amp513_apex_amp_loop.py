@@ -182,20 +182,23 @@ def _state(project: Project, settings: Settings, found: Core, state: State) -> F
     message = "this is the state of apex's amp; the scale is the scaler's"
     edits: tuple[Edit, ...] = (Replace(state.call, f"{state.scaler}.state_dict"),)
     if state.statement is not None:
-        code = Spelling.of(project, settings, state.call).code(_loading(state))
+        code = _loading(state, project.files[state.call.path].quote)
         edits = (InsertBefore(state.statement, code), Delete(state.statement))
     return Finding(CODE, NAME, state.call, message, fix=Fix(edits, group=found.group))
 
 
-def _loading(state: State) -> str:
+def _loading(state: State, quote: str) -> str:
     """The statements that load a scaler's state, or that of apex's amp, whose first scaler they take over."""
-    saved = f'{state.name}["loss_scaler0"]'
+    first, scale, age, growth, tracker = (
+        f"{quote}{key}{quote}" for key in ("loss_scaler0", "loss_scale", "unskipped", "scale", "_growth_tracker")
+    )
+    saved = f"{state.name}[{first}]"
     return "\n".join(
         (
             f"{state.name} = {state.source}",
-            f'if "loss_scaler0" in {state.name}:  # saved by NVIDIA apex',
-            f'    scale, steps = {saved}["loss_scale"], {saved}["unskipped"]',
-            f'    {state.name} = {{**{state.scaler}.state_dict(), "scale": scale, "_growth_tracker": steps}}',
+            f"if {first} in {state.name}:  # saved by NVIDIA apex",
+            f"    scale, steps = {saved}[{scale}], {saved}[{age}]",
+            f"    {state.name} = {{**{state.scaler}.state_dict(), {growth}: scale, {tracker}: steps}}",
             f"{state.scaler}.load_state_dict({state.name})",
         )
     )
