@@ -30,7 +30,6 @@ REFUSED = {
     "gradient_penalty": "AMP230",
     "noam_wrapper": "AMP122",
     "optimizers_in_list": "AMP122",
-    "out_of_memory": "AMP231",
     "returned_step": "AMP122",
     "semicolons": "AMP231",
 }
