@@ -1,9 +1,9 @@
 """Which objects every expression of a project may evaluate to.
 
-A whole-program points-to analysis: flow-insensitive within a function, so that it needs no order of statements, but
-with a frame for each of the last two call sites, so that a factory called twice makes two objects; only a function that
-is called from very many places shares one frame among the rest of its calls. Sets only grow and objects are finite, so
-it ends; a budget of evaluations bounds the time it takes.
+A whole-program points-to analysis: flow-insensitive, so that it needs no order of statements, save for local names that
+are assigned again (ampify.index.definitions). There is a frame for each of the last two call sites, so that a factory
+called twice makes two objects; only a function that is called from very many places shares one frame among the rest of
+its calls. Sets only grow and objects are finite, so it ends; a budget of evaluations bounds the time it takes.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class Flow:
         self.work += 1
         match expr:
             case f.Name():
-                return self.variables.lookup(frame, expr.id, None)
+                return self.variables.read(frame, expr)
             case f.Attribute():
                 return self.attribute_of(expr, frame, called=False)
             case f.Call():

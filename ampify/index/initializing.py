@@ -140,6 +140,10 @@ class Initializing:
         later = min((b for b in builds if b.number > first), key=lambda b: b.number, default=None)
         if later is not None and len(optimizers) > 1:
             return later, "another optimizer is made here after the first backward"
+        run = self.ingredients(optimizers, models, running, related)
+        moved = self.placing.moved_inside(run)
+        if moved is not None:
+            return moved, "the model gets to its device only here, in the function that trains it"
         return at, "none was found where one function names both the model and this optimizer once they are ready"
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:

@@ -73,7 +73,7 @@ class Loops:
                 if e.kind == "grad_read" and updates_in_place(e) and self.trained_by_hand(e)
             ]
         if self.target == "runtime":
-            self.obstacles += bystanders(self.flow, self.loops, fed, assembly.initializing.spots)
+            self.obstacles += bystanders(self.trace.names.moments, self.loops, fed, assembly.initializing.spots)
         self.idle_backwards()
         self.unfed_steps()
         self.obstacles = list(dict.fromkeys(self.obstacles))

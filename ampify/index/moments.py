@@ -64,6 +64,8 @@ class Moments:
         if not done and not given:
             return NOTHING
         kept = done if not isinstance(owner, Frame) else self.lasting(done, spot)
+        if isinstance(owner, Frame) and self.is_overwritten(owner, name, done, spot):
+            given = NOTHING
         if not isinstance(owner, Container):
             kept += [w for w in writes if order[w] is None or (not order[w] and self.recurs(w, spot))]
         return given.union(*(writes[write] for write in kept))
@@ -125,6 +127,11 @@ class Moments:
             if self.certainly_follows(frame, span, spot) and span > last.get(frame, (0, 0, 0, 0)):
                 last[frame] = span
         return [(frame, span) for frame, span in done if frame not in last or span >= last[frame]]
+
+    def is_overwritten(self, owner: Frame, name: str, done: Iterable[Write], spot: Spot) -> bool:
+        """Whether what a parameter was given is surely gone by the time a place is reached."""
+        parameter = any(p.name == name for p in self.flow.scope(owner).parameters)
+        return parameter and any(frame is owner and self.certainly_follows(frame, span, spot) for frame, span in done)
 
     def certainly_follows(self, frame: Frame, span: f.Span, spot: Spot) -> bool:
         """Whether a plain assignment stands on every way to the place where a frame is."""

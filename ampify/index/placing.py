@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
@@ -138,10 +138,22 @@ class Placing:
 
     def moved_later(self, run: Ingredients, depth: int) -> bool:
         """Whether a caller moves a model to its device after the frame at this depth is done."""
+        return any(not _passes(m, run.builds[0], depth) for m in self.late_moves(run))
+
+    def moved_inside(self, run: Ingredients) -> Event | None:
+        """The move that alone is in the way of a place: it happens in a call that trains as well."""
+        trains = {place for backward in run.backwards for place in backward.stack}
+        late = self.late_moves(run) if run.builds else []
+        inside = (m for m in late if any(frame is not m.frame and (frame, at) in trains for frame, at in m.stack))
+        named = any(self.at_depth(replace(run, moves=()), depth) for depth in range(_common_depth(run.builds)))
+        return next(inside, None) if named else None
+
+    @staticmethod
+    def late_moves(run: Ingredients) -> list[Event]:
+        """The moves of a model between its optimizer's construction and the first backward."""
         last = max(b.number for b in run.builds)
         first = min((b.number for b in run.backwards), default=last)
-        late = [m for m in run.moves if last < m.number < first]
-        return any(not _passes(m, run.builds[0], depth) for m in late)
+        return [m for m in run.moves if last < m.number < first]
 
 
 def _common_depth(events: tuple[Event, ...]) -> int:

@@ -24,6 +24,8 @@ class _Cell:
 
     values: Values = NOTHING
     readers: dict[Task, None] = field(default_factory=dict)
+    # Those that read what some of its writes put there: they are told of what another one had put there before, too.
+    partly: dict[Task, None] = field(default_factory=dict)
 
 
 class Store:
@@ -64,10 +66,9 @@ class Store:
 
     def add(self, owner: Value, name: str, values: Values, by: Write | None = None) -> None:
         """Adds to what `name` of `owner` may hold; `by` is the write that does it, where its moment matters."""
-        if by is not None and values:
-            writes = self._writes.setdefault((owner, name), {})
-            writes[by] = writes.get(by, NOTHING) | values
         cell = self._cell(owner, name)
+        if by is not None and values:
+            self._note(owner, name, values, by, cell)
         if values <= cell.values or (self._lost and (owner, name) in self._lost):
             return
         key = (owner, name)
@@ -84,6 +85,25 @@ class Store:
         if name.startswith("["):
             self._notify(self._cells[owner].get("[]"))
         self._notify(cell)
+
+    def _note(self, owner: Value, name: str, values: Values, by: Write, cell: _Cell) -> None:
+        writes = self._writes.setdefault((owner, name), {})
+        before = writes.get(by, NOTHING)
+        if not values <= before:
+            writes[by] = before | values
+            for task in cell.partly:
+                self._queue.put(task)
+
+    def read_from(self, frame: Frame, name: str, spans: frozenset[Span], reader: Task | None) -> Values:
+        """What a local variable may hold where, of the writes of its own frame, those at `spans` alone may have been
+        the last."""
+        whole = self.read(frame, name, reader)
+        if (frame, name) in self._lost:
+            return whole
+        if reader is not None:
+            self._cell(frame, name).partly[reader] = None
+        writes = self._writes.get((frame, name), {})
+        return NOTHING.union(*(v for (by, span), v in writes.items() if by is not frame or span in spans))
 
     def elements(self, owner: Value, reader: Task | None) -> Values:
         """All that the elements of a container may hold."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ampify import catalog
 from ampify.catalog import canonical
+from ampify.index.definitions import Reaching, reaching
 from ampify.index.syntax import statements
 from ampify.index.values import External, Frame, ModuleValue, Values
 from ampify.model import facts as f
@@ -21,6 +22,8 @@ class Variables:
         self.flow = flow
         # The star imports of each scope, by its path and number.
         self._stars: dict[tuple[str, int], tuple[f.ImportedName, ...]] = {}
+        # What the reads of each scope see of its assignments, where that is not all.
+        self._reaching: dict[tuple[str, int], Reaching] = {}
 
     def bind(self, frame: Frame, name: str, values: Values) -> None:
         """Adds to what a name of a frame may hold."""
@@ -46,6 +49,17 @@ class Variables:
                 return current
             current = current.outer
         return frame
+
+    def read(self, frame: Frame, name: f.Name) -> Values:
+        """What a name may hold at the place where it is read."""
+        key = (frame.path, frame.scope)
+        known = self._reaching.get(key)
+        if known is None:
+            known = self._reaching[key] = reaching(self.flow.files[frame.path], self.flow.scope(frame))
+        spans = known.get(name.span) if known else None
+        if spans is None:
+            return self.lookup(frame, name.id, None)
+        return self.flow.store.read_from(frame, name.id, spans, self.flow.reader)
 
     def lookup(self, frame: Frame, name: str, seen: frozenset[Frame] | None) -> Values:
         """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""

@@ -1,0 +1,213 @@
+"""Which assignments of a local name a read of it may see: reaching definitions, by the order of the text.
+
+Only names that plain assignments, `for` and `with` bind are told apart, and only where every way to the read passes
+one of these. Wherever the order is in doubt (a generator expression, which runs later; a function inside; a name bound
+in a `finally` as well) nothing is said, and all that was ever assigned stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from ampify.index.syntax import children, expressions, last_name, statements
+from ampify.model import facts as f
+
+# By name, the places of the assignments that may have been the last; ENTRY: there may have been none.
+Env: TypeAlias = Mapping[str, frozenset[f.Span]]
+Reaching: TypeAlias = Mapping[f.Span, frozenset[f.Span]]
+
+ENTRY: Final[f.Span] = (0, 0, 0, 0)
+# Context managers that end the exceptions of their block.
+SUPPRESSING: Final = frozenset({"suppress", "raises", "assertRaises"})
+
+
+def reaching(facts: f.FileFacts, scope: f.Scope) -> Reaching:
+    """By the place of each read of a local name, the places of the assignments that it may see, where these are not
+    all there are."""
+    names = _tracked(facts, scope)
+    if not names:
+        return {}
+    walk = _Walk(names)
+    walk.block(scope.body, dict.fromkeys(names, frozenset((ENTRY,))))
+    return {at: seen for at, seen in walk.found.items() if ENTRY not in seen}
+
+
+def _tracked(facts: f.FileFacts, scope: f.Scope) -> frozenset[str]:
+    """Names of a scope that are bound more than once, and in no way but those told apart."""
+    if scope.kind == "class":
+        return frozenset()
+    bound = Counter(target.id for statement in statements(scope.body) for target, _ in _assigned(statement))
+    bound.update(parameter.name for parameter in scope.parameters)
+    several = frozenset(name for name, count in bound.items() if count > 1)
+    return several - frozenset(_otherwise(facts, scope)) if several else several
+
+
+def _otherwise(facts: f.FileFacts, scope: f.Scope) -> Iterator[str]:
+    """Names that are bound in other ways or by other functions, too, or in a block whose order is not followed."""
+    yield from scope.outer
+    for other in facts.scopes:
+        yield from other.outer
+    for statement in statements(scope.body):
+        match statement:
+            case f.Import():
+                yield from (name.bound for name in statement.names)
+            case f.Define():
+                yield facts.scopes[statement.scope].name
+            case f.Try():
+                yield from (target.id for s in statements(statement.final) for target, _ in _assigned(s))
+        yield from (e.target.id for root in expressions(statement) for e in _walruses(root))
+
+
+def _walruses(root: f.Expr) -> Iterator[f.Walrus]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, f.Walrus):
+            yield node
+        waiting.extend(children(node))
+
+
+def _assigned(statement: f.Stmt) -> Iterator[tuple[f.Name, bool]]:
+    """The names that a statement itself assigns to, and whether what they held before is gone then."""
+    match statement:
+        case f.Assign():
+            yield from ((n, statement.kind != "AugAssign") for target in statement.targets for n in _names(target))
+        case f.For():
+            yield from ((n, True) for n in _names(statement.target))
+        case f.With():
+            yield from ((n, True) for _, target in statement.items if target is not None for n in _names(target))
+
+
+def _names(target: f.Expr) -> Iterator[f.Name]:
+    match target:
+        case f.Name():
+            yield target
+        case f.Elements():
+            for item in target.items:
+                yield from _names(item)
+        case f.Starred():
+            yield from _names(target.value)
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The ways out of a loop's body: to what follows the loop, and to its next round."""
+
+    breaks: Env | None = None
+    again: Env | None = None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk over the statements of a scope. An environment of None: control does not get there."""
+
+    names: frozenset[str]
+    found: dict[f.Span, frozenset[f.Span]] = field(default_factory=dict)
+    loops: list[_Loop] = field(default_factory=list)
+
+    def block(self, body: Iterable[f.Stmt], env: Env | None) -> Env | None:
+        for statement in body:
+            if env is None:
+                return None
+            env = self.statement(statement, env)
+        return env
+
+    def statement(self, statement: f.Stmt, env: Env) -> Env | None:
+        match statement:
+            case f.Branch():
+                self.read(statement.test, env)
+                ends = [self.block(arm, env) for arm in statement.arms]
+                return _joined(*ends, *(() if statement.exhaustive else (env,)))
+            case f.For():
+                self.read(statement.iterable, env)
+                return self.loop(statement, env)
+            case f.While():
+                return self.loop(statement, env)
+            case f.With():
+                return self.block_of_with(statement, env)
+            case f.Try():
+                return self.attempt(statement, env)
+        for expression in expressions(statement):
+            self.read(expression, env)
+        if isinstance(statement, f.Jump):
+            self.jump(statement, env)
+        return None if isinstance(statement, f.Jump | f.Return) else self.bound(statement, env)
+
+    def jump(self, statement: f.Jump, env: Env) -> None:
+        if self.loops and statement.kind == "Break":
+            self.loops[-1].breaks = _joined(self.loops[-1].breaks, env)
+        elif self.loops and statement.kind == "Continue":
+            self.loops[-1].again = _joined(self.loops[-1].again, env)
+
+    def loop(self, statement: f.For | f.While, env: Env) -> Env | None:
+        head: Env = env
+        while True:
+            inner = _Loop()
+            self.loops.append(inner)
+            if isinstance(statement, f.While):
+                self.read(statement.test, head)
+            end = self.block(statement.body, self.bound(statement, head))
+            self.loops.pop()
+            around = _joined(head, end, inner.again) or head
+            if around == head:
+                return _joined(self.block(statement.orelse, head), inner.breaks)
+            head = around
+
+    def block_of_with(self, statement: f.With, env: Env) -> Env | None:
+        for context, target in statement.items:
+            self.read(context, env)
+            if target is not None:
+                env = _with(env, ((name, True) for name in _names(target)), self.names)
+        end = self.block(statement.body, env)
+        if any(isinstance(c, f.Call) and last_name(c.func) in SUPPRESSING for c, _ in statement.items):
+            return _joined(end, self.anywhere(statement.body, env))
+        return end
+
+    def attempt(self, statement: f.Try, env: Env) -> Env | None:
+        end = self.block(statement.orelse, self.block(statement.body, env))
+        caught = self.anywhere(statement.body, env)
+        end = _joined(end, *(self.block(handler, caught) for handler in statement.handlers))
+        parts = (*statement.body, *statement.orelse, *(s for handler in statement.handlers for s in handler))
+        last = self.block(statement.final, self.anywhere(parts, env))
+        return end if last is not None else None
+
+    def anywhere(self, body: Iterable[f.Stmt], env: Env) -> Env:
+        """What holds when a block is left at any of its places."""
+        assigned = ((name, False) for statement in statements(body) for name, _ in _assigned(statement))
+        return _with(env, assigned, self.names)
+
+    def bound(self, statement: f.Stmt, env: Env) -> Env:
+        return _with(env, _assigned(statement), self.names)
+
+    def read(self, root: f.Expr, env: Env) -> None:
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, f.Name):
+                if node.id in self.names:
+                    self.found[node.span] = self.found.get(node.span, frozenset()) | env[node.id]
+            elif node.kind == "GeneratorExp":
+                # It runs when it is gone through; what it reads by then may be something else.
+                pass
+            else:
+                waiting.extend(children(node))
+
+
+def _with(env: Env, assigned: Iterable[tuple[f.Name, bool]], names: frozenset[str]) -> Env:
+    """An environment after assignments; one that does not take the place of what was there adds to it."""
+    after = dict(env)
+    for name, strong in assigned:
+        if name.id in names:
+            after[name.id] = frozenset((name.span,)) if strong else after[name.id] | {name.span}
+    return after
+
+
+def _joined(*ends: Env | None) -> Env | None:
+    """What holds where several ways meet."""
+    ways = [end for end in ends if end is not None]
+    if not ways:
+        return None
+    return {name: frozenset[f.Span]().union(*(way[name] for way in ways)) for name in ways[0]}
