@@ -108,13 +108,18 @@ class Entities:
             seen.add(current)
             if isinstance(current, Parameters):
                 stack.append(current.of)
-            elif self.is_wrap(current):
-                stack.extend(self.flow.store.read(current, "wrapped", None))
+            elif self.is_wrap(current) and (inside := self.wrapped(current)):
+                stack.extend(inside)
             elif isinstance(current, Opaque) and current.name == "module":
                 stack.append(current.of)
             elif not isinstance(current, External):
                 found.add(current)
         return frozenset(found)
+
+    def wrapped(self, wrap: Value) -> Values:
+        """What a parallel wrapper was given, if anything is known of it."""
+        given = self.flow.store.read(wrap, "wrapped", None)
+        return frozenset(v for v in given if v is not wrap and not isinstance(v, External))
 
     def outermost(self, module: Value) -> frozenset[Value]:
         """The modules that hold `module` as a part and are no part themselves."""
