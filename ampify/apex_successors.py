@@ -125,6 +125,12 @@ _BY_NAME: Mapping[str, Successor] = {
         idle=frozenset({"channel_last"}),
     ),
 }
+# What apex's optimizers have saved, and the successor cannot read.
+COUNTED_BY_GROUP = frozenset({"apex.optimizers.FusedAdam"})
+OTHER_STATES: Mapping[str, str] = {
+    "apex.optimizers.FusedAdam": "apex counts the steps of a group, torch those of each parameter, as its `step`",
+    "apex.optimizers.FusedAdagrad": "apex saves neither a `step` of each parameter, nor a `lr_decay` of each group",
+}
 # Modules of apex whose names are found in the package above them too.
 _INNER: Mapping[str, str] = {
     **{f"apex.optimizers.fused_{name}": "apex.optimizers" for name in ("adam", "sgd", "adagrad", "lamb", "novograd")},

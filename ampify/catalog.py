@@ -72,6 +72,7 @@ SAME_MODULE = frozenset(
     {
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
         "torch.nn.modules.SyncBatchNorm.convert_sync_batchnorm",
+        "ampify_runtime.parallel.convert_syncbn_model",
         "torch.nn.utils.weight_norm",
         "torch.nn.utils.spectral_norm",
         "torch.nn.utils.parametrizations.spectral_norm",

@@ -154,6 +154,28 @@ def test_a_checkpoint_of_apex_is_read(tmp_path: Path) -> None:
     assert native[-1] == "512.0"
 
 
+def test_reading_a_state_of_apex_leaves_the_names_of_the_script_alone(tmp_path: Path) -> None:
+    text = PLAIN.replace("from apex import amp\n", "from apex import amp\nfrom apex.optimizers import FusedAdam\n")
+    text = text.replace("torch.optim.SGD(", "FusedAdam(").replace("lr=0.1)", "lr=0.1); steps, scale = 8, 2.0")
+    load = 'state = torch.load("old.pt")\noptimizer.load_state_dict(state["optimizer"])\namp.load_state_dict(state["amp"])\n'
+    text = text.replace("for step in range(8)", f"{load}for step in range(steps)").replace(
+        "= torch.nn.f", "= scale * torch.nn.f"
+    )
+    make = (
+        'moments = {"exp_avg": torch.ones(16, 8), "exp_avg_sq": torch.ones(16, 8)}\n'
+        'old = optimizer.state_dict() | {"state": {0: moments}}\nold["param_groups"][0]["step"] = 5\n'
+        'torch.save({"optimizer": old, "amp": {"loss_scaler0": {"loss_scale": 512.0, "unskipped": 3}}}, "old.pt")\n'
+    )
+    after, report = migrated(text, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    place = 'state = torch.load("old.pt")'
+    ours = printed(forced(after).replace(place, make + place), tmp_path / "a")
+    theirs = printed(text.replace("apex", "ampify_runtime").replace(place, make + place), tmp_path / "b")
+    values = [[float(line.split()[1]) for line in lines] for lines in (ours, theirs)]
+    assert len(values[0]) == 8
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -27,7 +27,8 @@ from ampify.model.scaling import Device, Inline, Region, Scaling
 
 _AMP = "ampify_runtime.amp."
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
-STATE_NAMES = ("amp_state", "apex_state", "ampify_state")
+_STATE_NAMES = ("amp_state", "apex_state", "ampify_state")
+_SAVED_NAMES = ("apex_scaler", "saved_scaler", "apex_loss_scaler")
 
 
 def leaving_apex(scalings: Scalings, parts: Parts) -> tuple[ApexLoop | None, list[Obstacle]]:
@@ -35,9 +36,9 @@ def leaving_apex(scalings: Scalings, parts: Parts) -> tuple[ApexLoop | None, lis
     try:
         return _Leaving.of(scalings, parts).loop(), []
     except Refused as refusal:
-        return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id)]
+        return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id, hint=refusal.hint)]
     except OutOfReach as reason:
-        return None, [Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id)]
+        return None, [Obstacle("scaler-out-of-reach", reason.anchor, reason.detail, loop=parts.id, hint=reason.hint)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +280,10 @@ class _Leaving(Planning):
             return State(facts.anchor(call.func), scaler)
         whole = isinstance(statement, f.Evaluate) and statement.value is call and len(call.args) == 1
         text = facts.text(call.args[0].span) if whole else ""
-        name = free_name(STATE_NAMES, [facts.names])
-        if not text or "\n" in text or name is None:
+        name, saved = free_name(_STATE_NAMES, [facts.names]), free_name(_SAVED_NAMES, [facts.names])
+        if not text or "\n" in text or name is None or saved is None:
             raise Refused("apex-amp-loop", facts.anchor(call), "amp's state is loaded here as part of something larger")
-        return State(facts.anchor(call.func), scaler, facts.anchor(statement), text, name)
+        return State(facts.anchor(call.func), scaler, facts.anchor(statement), text, name, saved)
 
 
 def _with_of(event: Event, scalings: Scalings) -> _With:

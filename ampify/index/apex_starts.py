@@ -16,6 +16,7 @@ from ampify.model.apex_loop import Start
 from ampify.model.scaling import Device
 
 _LAYOUT = re.compile(r"[\s()\[\]]+")
+_THERE, _MISSING = re.compile(r"(\w+) is not None"), re.compile(r"(\w+) is None|not (\w+)")
 _PURE = (f.Name, f.Attribute, f.Constant, f.Operation)
 
 
@@ -40,7 +41,8 @@ class Starts:
             raise Refused("apex-amp-loop", event.anchor, "amp.initialize is part of something larger here")
         conditions = self.conditions(event.frame, statement)
         rebinding = self.rebinding(facts, statement, event.node)
-        tests = [self.test(facts, branch, statement) for branch in conditions]
+        asked = [branch for branch in conditions if not _asks(facts, branch, _THERE)]
+        tests = [self.test(facts, branch, statement) for branch in asked]
         before = conditions[0] if conditions else statement
         return Start(
             call=event.anchor,
@@ -49,7 +51,7 @@ class Starts:
             scaler=scaler,
             device=device,
             condition=" and ".join(f"({t})" if len(tests) > 1 and " or " in t else t for t in tests),
-            alone=bool(conditions) and not rebinding and self.holds_nothing_else(conditions[0], statement),
+            alone=bool(conditions) and not rebinding and self.holds_nothing_else(facts, conditions[0], statement),
             rebinding=rebinding,
         )
 
@@ -75,18 +77,21 @@ class Starts:
             return text
         return f"not ({text})"
 
-    def holds_nothing_else(self, branch: f.Branch, statement: f.Stmt) -> bool:
-        """Whether all that a branch does is to import apex and to initialize it."""
-        return all(self.is_part(inner, statement) for arm in branch.arms for inner in arm)
+    def holds_nothing_else(self, facts: f.FileFacts, branch: f.Branch, statement: f.Stmt) -> bool:
+        """Whether all that a branch does is to import apex, to stop without it, and to initialize it."""
+        return all(self.is_part(facts, inner, statement) for arm in branch.arms for inner in arm)
 
-    def is_part(self, inner: f.Stmt, statement: f.Stmt) -> bool:
+    def is_part(self, facts: f.FileFacts, inner: f.Stmt, statement: f.Stmt) -> bool:
         if inner is statement:
             return True
         if isinstance(inner, f.Import):
             return all(name.module.partition(".")[0] == ROOT for name in inner.names)
         if isinstance(inner, f.Try):
-            return not inner.final and all(self.is_part(s, statement) for s in (*inner.body, *inner.orelse))
-        return isinstance(inner, f.Branch) and self.holds_nothing_else(inner, statement)
+            return not inner.final and all(self.is_part(facts, s, statement) for s in (*inner.body, *inner.orelse))
+        if not isinstance(inner, f.Branch):
+            return False
+        stops = len(inner.arms[0]) == 1 and inner.arms[0][0].kind == "Raise" and not any(inner.arms[1:])
+        return (stops and _asks(facts, inner, _MISSING)) or self.holds_nothing_else(facts, inner, statement)
 
     @staticmethod
     def rebinding(facts: f.FileFacts, statement: f.Stmt, call: f.Expr) -> str:
@@ -97,6 +102,13 @@ class Starts:
         target = facts.text(statement.targets[0].span)
         same = _LAYOUT.sub("", target).strip(",") == _LAYOUT.sub("", given).strip(",")
         return "" if same and len(statement.targets) == 1 else f"{target} = {given}"
+
+
+def _asks(facts: f.FileFacts, branch: f.Branch, question: re.Pattern[str]) -> bool:
+    """Whether a branch is for where something of apex is there, or is missing, as a question puts it."""
+    found = question.fullmatch(facts.text(branch.test.span))
+    bound = (n.bound for s in facts.imports for n in s.names if n.module.partition(".")[0] == ROOT and not n.level)
+    return branch.kind == "If" and found is not None and any(name in found.groups() for name in bound)
 
 
 def _given(call: f.Expr) -> Iterator[f.Expr]:

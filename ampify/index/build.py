@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ampify.index.amp_imports import free_name, possible_name, sure_name
+from ampify.index.apex_loads import apex_loads
 from ampify.index.apex_uses import apex_groups, leaving
 from ampify.index.evidence import unmet
 from ampify.index.flow import Flow
@@ -19,6 +20,7 @@ from ampify.index.trace import Trace
 from ampify.index.unfollowed import Unfollowed
 from ampify.model import facts as f
 from ampify.model.anchor import line_anchor
+from ampify.model.apex import ApexLoad
 from ampify.model.finding import Finding
 from ampify.model.progress import Told, untold
 from ampify.model.project import Obstacle, Project, TrainingLoop
@@ -58,6 +60,7 @@ def build_project(
     sites: list[Site] = []
     listed: list[Site] = []
     obstacles: list[Obstacle] = []
+    loads: list[ApexLoad] = []
     together = programs(files, crowded)
     for number, program in enumerate(together):
         told("following program", number, len(together), min(program.leading))
@@ -69,6 +72,7 @@ def build_project(
         sites += found.sites
         listed += found.listed
         obstacles += found.obstacles
+        loads += found.loads
     leading = frozenset[str]().union(*(program.leading for program in together))
     listed += _beside(files.values(), leading, sites, explained=settings.evidence)
     apex = apex_groups(files, sites)
@@ -86,6 +90,7 @@ def build_project(
         imports_amp=frozenset(sure),
         may_import_amp=frozenset(possible) - frozenset(sure),
         apex=apex,
+        apex_loads=tuple(loads),
         crowded=crowded,
         old_amp=respellings(files),
     )
@@ -121,6 +126,7 @@ class _Found:
     obstacles: Sequence[Obstacle]
     sites: tuple[Site, ...]
     listed: tuple[Site, ...]
+    loads: tuple[ApexLoad, ...] = ()
 
 
 def _found(program: Loops | Unfollowed, *, explained: bool) -> _Found:
@@ -128,7 +134,8 @@ def _found(program: Loops | Unfollowed, *, explained: bool) -> _Found:
     listed = program.listed(sites)
     if explained:
         sites, listed = program.explained(sites), program.explained(listed)
-    return _Found(program.loops, program.obstacles, sites, listed)
+    loads = tuple(apex_loads(program.flow, program.trace)) if isinstance(program, Loops) else ()
+    return _Found(program.loops, program.obstacles, sites, listed, loads)
 
 
 def _analysed(program: Program, settings: Settings) -> _Found | Finding:

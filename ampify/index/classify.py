@@ -196,7 +196,7 @@ class Classifier:
         elif dotted in catalog.WRAPS:
             modules = self.entities.modules(arguments)
             yield self._event("wrap", node, frame, tuple(ordered(modules)))
-        elif dotted in catalog.SAME_MODULE or dotted.endswith("convert_syncbn_model"):
+        elif dotted in catalog.SAME_MODULE:
             yield self._event("move", node, frame, tuple(ordered(self.entities.modules(arguments))))
         elif dotted in catalog.BINARY_CROSS_ENTROPY:
             yield self._event("cross_entropy", node, frame)

@@ -95,6 +95,22 @@ class ApexFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ApexLoad:
+    """A `load_state_dict(source)` of an optimizer that apex's class may have made, in the calls `made`.
+
+    `statement` is the one that consists of it, `argument` the place of `source` there, and `names` are free ones for
+    three variables; None and () if what is loaded cannot be had before: it is part of more, or of another optimizer.
+    """
+
+    call: Anchor
+    made: frozenset[Anchor]
+    statement: Anchor | None = None
+    argument: Anchor | None = None
+    source: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ApexGroup:
     """All uses in files that run together: amp's state is one, so they move to the runtime all together or not at all.
 

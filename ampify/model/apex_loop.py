@@ -48,13 +48,14 @@ class Masters:
 @dataclass(frozen=True, slots=True)
 class State:
     """`amp.state_dict()`, or the `statement` that loads it out of `source`; `scaler` is the scaler's name there, and
-    `name` a free one."""
+    `name` and `saved` are free ones."""
 
     call: Anchor
     scaler: str
     statement: Anchor | None = None
     source: str = ""
     name: str = ""
+    saved: str = ""
 
 
 @dataclass(frozen=True, slots=True)

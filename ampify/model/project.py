@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ampify.model.anchor import Anchor
-from ampify.model.apex import ApexGroup
+from ampify.model.apex import ApexGroup, ApexLoad
 from ampify.model.apex_loop import ApexLoop
 from ampify.model.facts import FileFacts
 from ampify.model.finding import Finding
@@ -234,6 +234,7 @@ class Project:
     """All that rules read. `amp_names` maps a file to the name `amp` goes by there (`amp`, or `ampify_amp` where the
     first is taken) and `imports_amp` lists files that surely have it already, `may_import_amp` those that import it in
     a function or under a condition; `unreadable` are findings on files without facts; `apex` are the uses of apex,
+    `apex_loads` the places where state is loaded into its optimizers,
     `listed` are further lines of the ledger, which are sites by their names alone and which no rule decides on,
     `old_amp` are the uses of `torch.cuda.amp`, and `crowded` files that too many others use to follow them.
     """
@@ -248,6 +249,7 @@ class Project:
     imports_amp: frozenset[str] = frozenset()
     may_import_amp: frozenset[str] = frozenset()
     apex: tuple[ApexGroup, ...] = ()
+    apex_loads: tuple[ApexLoad, ...] = ()
     crowded: frozenset[str] = frozenset()
     old_amp: tuple[Respelling, ...] = ()
 

@@ -28,14 +28,16 @@ After
 
 Fix safety
 ----------
-Safe: each successor computes the same from these arguments, and the state of an optimizer or module has the same keys.
+Safe: each successor computes the same from these arguments, up to rounding: under mixed precision torch's layer norms
+leave float32 where apex's left float16. The state of a module has the same keys. What a `FusedAdam` has saved is given
+the steps of each parameter, which apex counts by group, where it is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ampify.model.apex import ApexFile
+from ampify.model.apex import ApexFile, ApexMention
 from ampify.model.edit import Fix
 from ampify.model.finding import Finding
 from ampify.model.project import Project
@@ -43,6 +45,7 @@ from ampify.model.settings import Settings
 from ampify.rules.apex_core import Core, core
 from ampify.rules.apex_fates import Fates, Taken, fates
 from ampify.rules.apex_imports import import_edits
+from ampify.rules.apex_states import reading_edits
 
 CODE = "AMP511"
 NAME = "apex-dependency"
@@ -53,15 +56,31 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every mention of apex that torch has a successor of, and for every import that goes."""
     for group in project.apex:
         amp = core(project, settings, group)
+        moved: list[ApexMention] = []
         for file in group.files:
-            found = fates(project.files[file.path], file, amp.decided)
+            found = fates(project.files[file.path], file, amp.decided, amp.gone)
+            moved += (taken.mention for taken in found.taken)
             yield from (_mention(amp.group, taken) for taken in found.taken if taken.edits)
             yield from _imports(project, amp, file, found)
+        yield from _loads(project, amp, moved)
 
 
 def _mention(group: str, taken: Taken) -> Finding:
-    message = f"{taken.mention.dotted} is NVIDIA apex's; {taken.dotted} does the same"
+    message = f"{taken.mention.dotted} is NVIDIA apex's; {taken.dotted} takes its place"
     return Finding(CODE, NAME, taken.mention.anchor, message, fix=Fix(taken.edits, group=group))
+
+
+def _loads(project: Project, amp: Core, moved: list[ApexMention]) -> Iterator[Finding]:
+    calls = {mention.call for mention in moved}
+    for load in project.apex_loads:
+        if load.made & calls:
+            edits = reading_edits(load, moved, project.files[load.call.path].quote)
+            if isinstance(edits, str):
+                message = f"torch's optimizer does not read here what apex's saved: {edits}"
+                yield Finding(CODE, NAME, load.call, message, "put that into older checkpoints before they are loaded")
+            else:
+                message = "older checkpoints hold the state of an optimizer of NVIDIA apex; torch's reads it with steps"
+                yield Finding(CODE, NAME, load.call, message, fix=Fix(edits, group=amp.group))
 
 
 def _imports(project: Project, amp: Core, file: ApexFile, found: Fates) -> Iterator[Finding]:

@@ -44,7 +44,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for group in project.apex:
         amp = core(project, settings, group)
         for file in group.files:
-            left = fates(project.files[file.path], file, amp.decided).left
+            left = fates(project.files[file.path], file, amp.decided, amp.gone).left
             if amp.kept is None:
                 yield from map(_finding, left)
                 continue

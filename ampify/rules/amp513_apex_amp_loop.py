@@ -192,13 +192,14 @@ def _loading(state: State, quote: str) -> str:
     first, scale, age, growth, tracker = (
         f"{quote}{key}{quote}" for key in ("loss_scaler0", "loss_scale", "unskipped", "scale", "_growth_tracker")
     )
-    saved = f"{state.name}[{first}]"
+    old = f"{growth}: {state.saved}[{scale}], {tracker}: {state.saved}[{age}]"
     return "\n".join(
         (
             f"{state.name} = {state.source}",
             f"if {first} in {state.name}:  # saved by NVIDIA apex",
-            f"    scale, steps = {saved}[{scale}], {saved}[{age}]",
-            f"    {state.name} = {{**{state.scaler}.state_dict(), {growth}: scale, {tracker}: steps}}",
-            f"{state.scaler}.load_state_dict({state.name})",
+            f"    {state.saved} = {state.name}[{first}]",
+            f"    {state.name} = {{**{state.scaler}.state_dict(), {old}}}",
+            f"if {state.name}:  # it is empty where the scaler that saved it was off",
+            f"    {state.scaler}.load_state_dict({state.name})",
         )
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from ampify.apex_successors import Successor, nearest_in_torch, public_name, successor
 from ampify.model.anchor import Anchor
@@ -47,8 +47,12 @@ class Fates:
     left: tuple[Left, ...]
 
 
-def fates(facts: FileFacts, file: ApexFile, decided: Decided) -> Fates:
-    """What becomes of a file's uses of apex, each imported name as a whole: all its mentions move, or none does."""
+def fates(facts: FileFacts, file: ApexFile, decided: Decided, gone: Iterable[Anchor] = ()) -> Fates:
+    """What becomes of a file's uses of apex, each imported name as a whole: all its mentions move, or none does. What
+    lies in a statement that is `gone` mentions nothing."""
+    statements = tuple(gone)
+    there = (m for m in file.mentions if not any(anchor.contains(m.anchor) for anchor in statements))
+    file = replace(file, mentions=tuple(there))
     imports: dict[str, str | None] = {}
     taken: list[Taken] = []
     left: list[Left] = []

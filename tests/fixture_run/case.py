@@ -13,7 +13,7 @@ from typing import Any, Literal
 Expectation = Literal["migrated", "refused", "unchanged"]
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-KEYS = {"title", "shows", "expect", "flags", "exit", "findings", "sites", "run"}
+KEYS = {"title", "shows", "expect", "flags", "exit", "findings", "native", "sites", "run"}
 RUN_KEYS = {"script", "args", "tolerance", "env", "old_checkpoint"}
 ROW = re.compile(r"(?P<path>[^:]+):(?P<lines>\d+(\|\d+)*) (?P<rest>.+)")
 
@@ -76,6 +76,7 @@ class Case:
     flags: tuple[str, ...]
     exit_status: int
     findings: tuple[ExpectedFinding, ...]
+    native: tuple[ExpectedFinding, ...]
     sites: tuple[ExpectedSite, ...]
     training: Training | None
 
@@ -118,6 +119,7 @@ def load_case(folder: Path) -> Case:
         flags=tuple(table.get("flags", ())),
         exit_status=table.get("exit", int(table["expect"] == "refused")),
         findings=tuple(_finding(row) for row in table.get("findings", ())),
+        native=tuple(_finding(row) for row in table.get("native", ())),
         sites=tuple(_site(row) for row in table.get("sites", ())),
         training=_training(folder, table["run"]) if "run" in table else None,
     )
