@@ -375,3 +375,84 @@ def test_a_gradient_penalty_stays_in_float32_and_is_told_of(tmp_path: Path) -> N
     assert first.startswith("penalty")
     assert first == printed(off, tmp_path / "b")[0]
     assert first != printed(text.replace("apex", "ampify_runtime"), tmp_path / "c")[0]
+
+
+# Torch has nothing for `amp.loss_scale`, so that this loop stays on apex.
+KEPT = """\
+import torch
+import apex
+from apex import amp
+from apex.optimizers import FusedAdam
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), apex.normalization.FusedLayerNorm(16), torch.nn.Linear(16, 4))
+optimizer = FusedAdam(model.parameters(), lr=0.01)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for step in range(8):
+    loss = torch.nn.functional.mse_loss(model(torch.randn(16, 8)), torch.randn(16, 4))
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+    print("loss", repr(loss.item()))
+    if step > 8:
+        print(amp.loss_scale())
+"""
+
+
+def test_parts_that_stand_alone_go_where_the_loop_stays(tmp_path: Path) -> None:
+    after, report = migrated(KEPT, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["refused"]
+    assert {f.code for f in report.findings if f.refuses} == {"AMP513"}
+    assert "torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)" in after
+    assert "torch.nn.LayerNorm(16)" in after
+    # The package is still needed for its amp, which is reached by another name.
+    assert [line for line in after.splitlines() if "apex" in line] == ["from apex import amp"]
+    (tmp_path / "again").mkdir()
+    assert migrated(after, tmp_path / "again" / "native")[0] == after
+    lines = [
+        printed(text.replace("apex", "ampify_runtime"), tmp_path / name) for name, text in (("a", KEPT), ("b", after))
+    ]
+    values = [[float(line.split()[1]) for line in part] for part in lines]
+    assert len(values[0]) == 8
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('opt_level="O1"', 'opt_level="O3"'),
+        ('opt_level="O1"', "opt_level=LEVEL"),
+        ("torch.manual_seed(0)", "torch.manual_seed(0); dtype = torch.float16"),
+    ],
+)
+def test_an_optimizer_of_parameters_that_may_be_half_goes_alone_on_demand_only(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    text = KEPT.replace(old, new)
+    assert text != KEPT
+    after, report = migrated(text, tmp_path / "native")
+    assert "optimizer = FusedAdam(" in after
+    assert "from apex.optimizers import FusedAdam" in after
+    assert "torch.nn.LayerNorm(16)" in after
+    assert any("in half precision" in f.message and f.fix is not None for f in report.findings)
+    (outcome,) = run([tmp_path / "native"], Settings(root=str(tmp_path), target="native", unsafe=True)).outcomes
+    assert outcome.after is not None
+    assert "torch.optim.AdamW(" in outcome.after
+
+
+def test_what_is_reached_through_a_package_goes_by_itself(tmp_path: Path) -> None:
+    """Without a loop, too: one part that torch has no equal of does not keep the others."""
+    text = (
+        "import torch\nfrom apex import normalization, optimizers\n\n\ndef build(model, name):\n"
+        '    if name == "lamb":\n        return optimizers.FusedLAMB(model.parameters())\n'
+        "    return optimizers.FusedSGD(model.parameters(), lr=0.1)\n\n\nlayer = normalization.FusedLayerNorm(4)\n"
+    )
+    (tmp_path / "parts.py").write_text(text)
+    report = run([tmp_path], Settings(root=str(tmp_path), target="native"))
+    (outcome,) = report.outcomes
+    expected = text.replace("optimizers.FusedSGD", "torch.optim.SGD")
+    expected = expected.replace("normalization.FusedLayerNorm", "torch.nn.LayerNorm")
+    expected = expected.replace("import normalization, optimizers", "import optimizers")
+    assert outcome.after == expected
+    assert [(f.code, f.anchor.line) for f in report.findings if f.refuses] == [("AMP512", 7)]

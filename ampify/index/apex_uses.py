@@ -21,6 +21,8 @@ from ampify.model.site import Site
 # Functions that are given the name of a module as text.
 _BY_NAME = frozenset({"import_module", "__import__", "find_spec", "importorskip"})
 _MODULE = re.compile(rf"{ROOT}(\.\w+)*")
+# What parameters come into half precision by.
+_HALF = frozenset("BFloat16Tensor FP16Model HalfTensor bfloat16 convert_network float16 half network_to_half".split())
 _TOKEN = re.compile(rf"\b{ROOT}\b")
 # "Please install apex from https://... to use fp16": a message that names apex as what to install.
 INSTALL = re.compile(
@@ -37,8 +39,12 @@ def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tupl
     if not uses:
         return ()
     groups = Groups()
+    half = {path for path in uses if _names_half(files[path])}
     for program in programs(files):
-        groups.merge([path for path in program.files if path in uses])
+        together = [path for path in program.files if path in uses]
+        groups.merge(together)
+        if any(_names_half(files[path]) for path in program.files):
+            half.update(together)
     parts: dict[object, list[str]] = {}
     for path in sorted(uses):
         parts.setdefault(groups.find(path), []).append(path)
@@ -49,9 +55,14 @@ def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tupl
             uses=tuple(sorted((use for path in paths for use in uses[path]), key=lambda use: use.anchor)),
             loops=tuple(sorted(loop for loop, around in loops.items() if around & set(paths))),
             files=tuple(_file(files, path, modules) for path in paths),
+            half=not half.isdisjoint(paths),
         )
         for paths in parts.values()
     )
+
+
+def _names_half(facts: f.FileFacts) -> bool:
+    return not _HALF.isdisjoint(facts.methods | facts.names | facts.read)
 
 
 def leaving(loops: Iterable[TrainingLoop], groups: Iterable[ApexGroup]) -> Iterator[TrainingLoop]:

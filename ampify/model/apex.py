@@ -115,12 +115,14 @@ class ApexGroup:
     """All uses in files that run together: amp's state is one, so they move to the runtime all together or not at all.
 
     `loops` are the training loops with sites in these files; `files` tells how each of them imports and mentions apex.
+    `half` tells that something which runs with them names a type of half precision, which parameters may have.
     """
 
     id: str
     uses: tuple[ApexUse, ...]
     loops: tuple[str, ...]
     files: tuple[ApexFile, ...] = ()
+    half: bool = False
 
     @property
     def amp(self) -> bool:

@@ -32,7 +32,7 @@ from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
 from ampify.model.settings import Settings
 from ampify.rules.apex_core import core
-from ampify.rules.apex_fates import Left, fates
+from ampify.rules.apex_fates import Fates, Left, fates
 
 CODE = "AMP512"
 NAME = "apex-without-torch-equal"
@@ -44,21 +44,25 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     for group in project.apex:
         amp = core(project, settings, group)
         for file in group.files:
-            left = fates(project.files[file.path], file, amp.decided, amp.gone).left
+            facts = project.files[file.path]
             if amp.kept is None:
-                yield from map(_finding, left)
+                yield from map(_finding, fates(facts, file, amp.decided, amp.gone).left)
                 continue
+            found = fates(facts, file, {}, amp_stays=True)
+            yield from map(_finding, found.left)
             # Where all stays on apex's amp, AMP513 says why, in one of the files.
-            told = [one for one in left if not one.dotted.startswith("apex.amp")]
-            yield from map(_finding, told)
             if amp.kept[0].path != file.path:
-                yield from (_waiting(s.anchor, amp.kept[0]) for s in _untold(file, told))
+                yield from (_waiting(s.anchor, amp.kept[0]) for s in _untold(file, found))
 
 
-def _untold(file: ApexFile, told: list[Left]) -> list[ApexImport]:
+def _untold(file: ApexFile, found: Fates) -> list[ApexImport]:
     """The imports of a file that stay for the sake of another file, and that nothing else is said of."""
-    names = {left.name for left in told}
-    return [s for s in file.imports if any(name.apex and name not in names for name in s.names)]
+    told = {left.name for left in found.left}
+    return [
+        statement
+        for statement in file.imports
+        if any(n.apex and n not in told and n.bound not in found.imports for n in statement.names)
+    ]
 
 
 def _finding(left: Left) -> Finding:

@@ -47,57 +47,105 @@ class Fates:
     left: tuple[Left, ...]
 
 
-def fates(facts: FileFacts, file: ApexFile, decided: Decided, gone: Iterable[Anchor] = ()) -> Fates:
-    """What becomes of a file's uses of apex, each imported name as a whole: all its mentions move, or none does. What
-    lies in a statement that is `gone` mentions nothing."""
+def fates(
+    facts: FileFacts, file: ApexFile, decided: Decided, gone: Iterable[Anchor] = (), *, amp_stays: bool = False
+) -> Fates:
+    """What becomes of a file's uses of apex. A class or function moves wherever it is mentioned, or nowhere; what is
+    reached through a package goes by itself. What lies in a statement that is `gone` mentions nothing. Nothing is said
+    of `apex.amp` where it stays."""
     statements = tuple(gone)
     there = (m for m in file.mentions if not any(anchor.contains(m.anchor) for anchor in statements))
     file = replace(file, mentions=tuple(there))
     imports: dict[str, str | None] = {}
     taken: list[Taken] = []
     left: list[Left] = []
+    known: set[str] = set()
     for statement in file.imports:
-        for name in (n for n in statement.names if n.apex and n.bound not in imports):
-            found = _of_name(facts, file, name, statement.anchor, decided)
-            if isinstance(found, Left):
-                left.append(found)
-            else:
-                imports[name.bound], moved = found
-                taken += moved
+        for name in (n for n in statement.names if n.apex and n.bound not in known):
+            known.add(name.bound)
+            if amp_stays and of_amp(name.dotted):
+                continue
+            found = _of_name(facts, file, name, statement.anchor, decided, amp_stays=amp_stays)
+            taken += found.taken
+            left += found.left
+            if not found.stays:
+                imports[name.bound] = found.binds
     return Fates(imports, tuple(taken), tuple(left))
 
 
+def of_amp(dotted: str) -> bool:
+    """Whether a name is that of apex's amp, or of something in it."""
+    return dotted == "apex.amp" or dotted.startswith("apex.amp.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What becomes of one imported name: whether its import stays, or else what it is to bind."""
+
+    stays: bool = True
+    binds: str | None = None
+    taken: tuple[Taken, ...] = ()
+    left: tuple[Left, ...] = ()
+
+
 def _of_name(
-    facts: FileFacts, file: ApexFile, name: ApexName, imported: Anchor, decided: Decided
-) -> Left | tuple[str | None, list[Taken]]:
-    """What a name's import is to bind, and what its mentions become; or why it stays."""
+    facts: FileFacts, file: ApexFile, name: ApexName, imported: Anchor, decided: Decided, *, amp_stays: bool
+) -> _Fate:
     mentions = [m for m in file.mentions if _means(m, name, file)]
     found = successor(name.dotted)
     shared = name.bound in file.shared or (file.shared and name.bound == "*")
     if shared and (found is None or _differs(found)):
-        return Left(name, name.dotted, imported, "other files import it from here", _nearest(name.dotted))
-    if not mentions and not shared:
-        return None, []
-    if _of_optimizers(name.dotted) and any(
+        reason = "other files import it from here"
+        return _Fate(left=(Left(name, name.dotted, imported, reason, _nearest(name.dotted)),))
+    keeps = shared or (found is not None and _last(found.dotted) == _last(name.dotted))
+    taken: list[Taken] = []
+    left: list[Left] = []
+    staying = [m for m in mentions if amp_stays and of_amp(m.dotted)]
+    for same in _together(name, (m for m in mentions if m not in staying and not _settled(m, decided))):
+        moved = _all_moved(facts, file, name, same, name.bound if keeps else None)
+        if isinstance(moved, Left):
+            left.append(moved)
+        else:
+            taken += moved
+    if left or staying:
+        return _Fate(taken=tuple(taken), left=tuple(left))
+    if name.dotted == "apex.amp" and any(m.role == "test" for m in mentions):
+        return _Fate(False, "torch.amp", tuple(taken))
+    # What nothing uses binds nothing.
+    binds = found.dotted if keeps and found is not None and (mentions or shared) else None
+    return _Fate(False, binds, tuple(taken))
+
+
+def _settled(mention: ApexMention, decided: Decided) -> bool:
+    return mention.anchor in decided or (mention.role == "test" and mention.dotted == "apex.amp")
+
+
+def _together(name: ApexName, mentions: Iterable[ApexMention]) -> Iterable[list[ApexMention]]:
+    """The mentions of a name by the class or function that they are of: a package has many."""
+    parts: dict[str, list[ApexMention]] = {}
+    for mention in mentions:
+        inner = successor(name.dotted) is None and mention.dotted != name.dotted
+        parts.setdefault(mention.dotted if inner else name.dotted, []).append(mention)
+    return parts.values()
+
+
+def _all_moved(
+    facts: FileFacts, file: ApexFile, name: ApexName, mentions: list[ApexMention], bound: str | None
+) -> list[Taken] | Left:
+    """The mentions of one class or function as those of torch; or why all of them stay."""
+    first = mentions[0]
+    if _of_optimizers(first.dotted) and any(
         _last(m.dotted) == _AROUND and _of_optimizers(m.dotted) for m in file.mentions
     ):
         reason = f"the {_AROUND} of that package, which stays, calls it in a way of its own"
-        return Left(name, name.dotted, mentions[0].anchor if mentions else imported, reason, _nearest(name.dotted))
-    keeps = shared or (found is not None and _last(found.dotted) == _last(name.dotted))
-    asked = name.dotted == "apex.amp" and any(m.role == "test" for m in mentions)
+        return Left(name, first.dotted, first.anchor, reason, _nearest(first.dotted))
     taken: list[Taken] = []
     for mention in mentions:
-        if mention.anchor in decided:
-            continue
-        if mention.role == "test" and mention.dotted == "apex.amp":
-            continue
-        moved = _moved(facts, file, mention, name.bound if keeps else None)
+        moved = _moved(facts, file, mention, bound)
         if isinstance(moved, Unlike):
             return Left(name, mention.dotted, mention.anchor, moved.reason, _nearest(mention.dotted))
         taken.append(moved)
-    if asked:
-        return "torch.amp", taken
-    return (found.dotted if keeps and found is not None else None), taken
+    return taken
 
 
 def _of_optimizers(dotted: str) -> bool:
