@@ -110,6 +110,7 @@ GRADIENT_HOOKS = frozenset(
     register_full_backward_pre_hook""".split()
 )
 
+PARAMETER_CLASSES = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 PARAMETER_METHODS = frozenset(
     {"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"}
 )

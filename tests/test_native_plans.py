@@ -168,6 +168,18 @@ def test_two_optimizers_that_step_at_times_of_their_own_have_updates_of_their_ow
     trains(runner, tmp_path)
 
 
+def test_an_optimizer_that_steps_again_under_a_condition_has_the_scale_adapted_in_between(
+    tmp_path: Path, runner: Runner
+) -> None:
+    again = "    if i % 2:\n        opt_d.zero_grad()\n        size = D(z).pow(2).mean()\n        size.backward()\n"
+    other = "    opt_g.zero_grad()\n    g_loss = -D(G(z)).mean()\n    g_loss.backward()\n    opt_g.step()\n"
+    texts, _ = migrate(tmp_path, train=f"{GAN}{again}        opt_d.step()\n{other}")
+    assert "    scaler.step(opt_d)\n    scaler.update()\n    if i % 2:" in texts["train"]
+    assert "        scaler.step(opt_d)\n        scaler.update()\n" in texts["train"]
+    assert texts["train"].endswith("    scaler.step(opt_g)\n    scaler.update()\n")
+    trains(runner, tmp_path)
+
+
 def test_the_scale_does_not_change_while_gradients_wait(tmp_path: Path) -> None:
     body = (
         "    g_loss = -D(fake).mean()\n    g_loss.backward()\n    opt_d.step()\n    if i % 2:\n        opt_g.step()\n"

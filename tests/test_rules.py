@@ -43,6 +43,7 @@ TELLING = {
     "AMP212": "optimizer.step()",
     "AMP213": "loss.backward()",
     "AMP215": "parameter.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))",
+    "AMP217": "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)",
     "AMP216": "torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)",
     "AMP302": "model = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Sigmoid())",
     "AMP221": "print(model.weight.grad.norm())",

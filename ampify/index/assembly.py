@@ -18,6 +18,7 @@ from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
 from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
+from ampify.index.strays import Doubt, Strays
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
 from ampify.index.torch_amp import TorchAmp
@@ -51,6 +52,7 @@ class Assembly:
         self.torch_amp = TorchAmp(flow, trace)
         self.functions = AutogradFunctions(flow)
         self.clips = Clips(flow, self.entities, self.names)
+        self.strays = Strays(flow, self.entities, self.clips)
         self.scalings = Scalings(flow, trace, self.initializing.spots) if target == "native" else None
 
     def loop(
@@ -64,6 +66,8 @@ class Assembly:
         told = {o.kind for o in obstacles}
         obstacles += (o for o in find.of_events(related, name) if o.kind not in told)
         obstacles += self.gradient_reads(related, name)
+        doubts = self.strays_of(related, optimizers)
+        obstacles += (Obstacle("gradients-of-no-optimizer", at, "", loop=name) for at in doubts["some"])
         obstacles += self.optional(backwards, related, name)
         calls = []
         places = at_places(backwards)
@@ -97,6 +101,7 @@ class Assembly:
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
             functions=self.functions.reached({frame.path for e in backwards for frame, _ in e.stack}),
             late_wraps=tuple(self.late_wraps(related)),
+            strays=tuple(doubts["maybe"]),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
         native = self.torch_amp.native(backwards, related)
@@ -275,6 +280,14 @@ class Assembly:
             if event.detail == "other" and training and not event.only_asks:
                 yield Obstacle("input-gradient-read", event.anchor, "", loop=loop)
 
+    def strays_of(self, related: Iterable[Event], optimizers: frozenset[Value]) -> dict[Doubt, list[Anchor]]:
+        """The clips and reads of gradients that no optimizer of a loop steps, or may not step."""
+        found: dict[Doubt, list[Anchor]] = {"none": [], "some": [], "maybe": []}
+        for event in by_anchor(related, "clip") + by_anchor(related, "grad_read"):
+            if event.kind == "clip" or (event.detail == "parameter" and any(e.feeds for e in event.latest)):
+                found[self.strays.among(event, optimizers)].append(event.anchor)
+        return found
+
     def cross_entropy(self, event: Event) -> BinaryCrossEntropy:
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
@@ -293,7 +306,7 @@ class Assembly:
 def _left_to_torch(loop: TrainingLoop, native: NativeAmp) -> TrainingLoop:
     """A loop in torch's own mixed precision, where there is nothing for amp to do."""
     calls = tuple(replace(call, off=True) for call in loop.backward_calls)
-    loop = replace(loop, initializes=(), clips=(), saves=(), loads=(), cross_entropies=(), late_wraps=())
+    loop = replace(loop, initializes=(), clips=(), saves=(), loads=(), cross_entropies=(), late_wraps=(), strays=())
     return replace(loop, backward_calls=calls, native=native)
 
 

@@ -164,7 +164,7 @@ class Classifier:
     def _is_parameter(self, value: Value) -> bool:
         if isinstance(value, Parameters):
             return True
-        if isinstance(value, Instance) and value.dotted in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+        if isinstance(value, Instance) and value.dotted in catalog.PARAMETER_CLASSES:
             return True
         return isinstance(value, Opaque) and (self.entities.is_module(value.of) or self._is_parameter(value.of))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import Event
-from ampify.index.flow import Flow
+from ampify.index.flow import GENERATOR, Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
 from ampify.index.store import Write
-from ampify.index.syntax import in_order, path_to
+from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.values import NOTHING, Container, Frame, Instance, Parameters, Value, Values
 from ampify.model import facts as f
 from ampify.model.project import ClipCall
@@ -113,6 +113,15 @@ class Clips:
     def selective(self, container: Container) -> bool:
         """Whether a container may have left some of its source out."""
         path, span = container.place
+        if container.part == GENERATOR:
+            return self.passes_over(path, span)
         text = self.flow.files[path].text(span)
         chooses = " if " in text or "filter" in text
         return (chooses and "requires_grad" not in text) or text in ("[]", "list()")
+
+    def passes_over(self, path: str, span: f.Span) -> bool:
+        """Whether a `yield` stands under a condition, or behind one that leaves."""
+        scope = max((s for s in self.flow.files[path].scopes if inside(span, s.span)), key=lambda s: s.span[:2])
+        way = path_to(scope.body, span)
+        before = (statement for block, index in way for statement in block[: index + 1])
+        return any(isinstance(statement, f.Branch | f.While | f.Try) for statement in before)

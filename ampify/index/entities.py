@@ -55,15 +55,19 @@ class Entities:
         """The outermost modules whose parameters an optimizer was given; empty if that is not known."""
         if optimizer not in self._owners:
             owners: set[Value] = set()
-            for module in self._parameter_owners(self.flow.store.read(optimizer, "params", None), set()):
+            for module in self.owners(optimizer):
                 owners |= self.outermost(module)
             # An attribute of what is not known is a part of it where the whole has its parameters there, too.
             self._owners[optimizer] = frozenset(o for o in owners if owners.isdisjoint(wholes(o)))
         return self._owners[optimizer]
 
+    def owners(self, optimizer: Value) -> frozenset[Value]:
+        """The modules whose parameters, or some of them, an optimizer was given."""
+        return frozenset(self._parameter_owners(self.flow.store.read(optimizer, "params", None), set()))
+
     def share(self, one: Value, other: Value) -> bool:
         """Whether two optimizers may have been given the same parameters."""
-        ours, theirs = (self._parameter_owners(self.flow.store.read(o, "params", None), set()) for o in (one, other))
+        ours, theirs = self.owners(one), self.owners(other)
         whole = any(a in self.outermost(b) for a, b in (*product(ours, theirs), *product(theirs, ours)))
         return bool(ours & theirs) or whole
 
@@ -141,6 +145,17 @@ class Entities:
             elif not holders:
                 found.add(current)
         return frozenset(found or {module})
+
+    def around(self, module: Value) -> frozenset[Value]:
+        """A module and all that hold it, directly or not."""
+        found: set[Value] = set()
+        stack = [module]
+        while stack:
+            current = stack.pop()
+            if current not in found:
+                found.add(current)
+                stack += [*self._holders.get(current, ()), *wholes(current)]
+        return frozenset(found)
 
     def modules(self, values: Values) -> frozenset[Value]:
         """The outermost modules behind values: modules themselves, their parameters, tensors computed by them."""

@@ -22,6 +22,7 @@ OF_MIGRATING = frozenset(
     {
         "backward-in-expression",
         "gradient-hook",
+        "gradients-of-no-optimizer",
         DOUBLE,
         HALF,
         "input-gradient-read",

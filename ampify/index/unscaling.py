@@ -182,12 +182,15 @@ class Unscaling:
         """The statements after which the scale is adapted: the last of the steps of each block, once no gradients of
         the old scale wait for another step."""
         groups: dict[int, list[tuple[int, f.Stmt, Event]]] = {}
+        inner: dict[int, list[tuple[int, Event]]] = {}
         for step in steps:
-            body = self.flow.scope(step.frame).body
-            block, index = self.block_of(path_to(body, step.stack[-1][1]))
+            way = path_to(self.flow.scope(step.frame).body, step.stack[-1][1])
+            block, index = self.block_of(way)
             groups.setdefault(id(block), []).append((index, block[index], step))
-        for members in groups.values():
-            for round_ in _rounds(sorted(members, key=lambda member: member[0])):
+            for outer, at in way[: way.index((block, index))]:
+                inner.setdefault(id(outer), []).append((at, step))
+        for key, members in groups.items():
+            for round_ in _rounds(sorted(members, key=lambda member: member[0]), inner.get(key, [])):
                 yield self.update(round_)
 
     def update(self, members: list[tuple[int, f.Stmt, Event]]) -> At | Trouble:
@@ -219,13 +222,18 @@ class Unscaling:
         return any(all(loop not in b.loops for b in rounds) for loop in mine) and bool(fed)
 
 
-def _rounds(members: list[tuple[int, f.Stmt, Event]]) -> Iterator[list[tuple[int, f.Stmt, Event]]]:
-    """Steps of one block, parted where an optimizer steps again: the scale is adapted in between."""
+def _rounds(
+    members: list[tuple[int, f.Stmt, Event]], inner: list[tuple[int, Event]]
+) -> Iterator[list[tuple[int, f.Stmt, Event]]]:
+    """Steps of one block, parted where an optimizer steps again, there or in a block inside it: the scale is adapted in
+    between."""
     found: list[tuple[int, f.Stmt, Event]] = []
     for member in members:
         places = {step.anchor for _, _, step in found}
         stepped = {optimizer for _, _, step in found for optimizer in step.values}
-        if member[2].anchor not in places and stepped & set(member[2].values):
+        between = {o for at, step in inner if found and found[-1][0] < at < member[0] for o in step.values}
+        again = stepped & set(member[2].values) if member[2].anchor not in places else set()
+        if again or stepped & between:
             yield found
             found = []
         found.append(member)

@@ -170,7 +170,8 @@ class TrainingLoop:
 
     `models` and `optimizers` are expressions as the code names them. `initializes` has one entry for every place that
     builds what this loop trains. `functions` are those with a backward of their own in the files that it runs.
-    `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss.
+    `penalties` are calls of `torch.autograd.grad` whose gradients' size is in a loss. `strays` are clips and reads that
+    may take gradients of parameters that no optimizer of the loop steps.
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
     `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself,
     `apex` how it comes off apex's amp into torch's, if that is the target.
@@ -188,6 +189,7 @@ class TrainingLoop:
     cross_entropies: tuple[BinaryCrossEntropy, ...] = ()
     functions: tuple[AutogradFunction, ...] = ()
     late_wraps: tuple[Anchor, ...] = ()
+    strays: tuple[Anchor, ...] = ()
     native: NativeAmp | None = None
     penalties: tuple[Anchor, ...] = ()
     scaling: Scaling | None = None
