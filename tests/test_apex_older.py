@@ -141,3 +141,26 @@ def test_the_optimizer_that_only_apex_has_keeps_its_loop_there(module: str, targ
     told = [f for f in report.findings if "FP16_Optimizer" in f.message]
     assert told
     assert all(f.refuses and ("nearest" in f.hint or "nearest" in f.message) for f in told)
+
+
+def test_an_argument_that_apexs_optimizer_takes_no_more_is_named(tmp_path: Path) -> None:
+    """apex's own has not taken it since 2019, and the runtime's does not: what is to be done stands in the finding."""
+    text = script(
+        "from apex import amp\nfrom apex.optimizers import FusedAdam",
+        "optimizer = FusedAdam(\n    model.parameters(), lr=1e-3,\n    max_grad_norm=1.0)\n"
+        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+        scaled("amp.scale_loss(loss, optimizer)"),
+    )
+    (tmp_path / "train.py").write_text(text)
+    expected: list[tuple[Target, str, str]] = [
+        ("runtime", "AMP503", "clip_grad_norm_"),
+        ("native", "AMP512", "AdamW"),
+    ]
+    for target, code, word in expected:
+        report = run([tmp_path / "train.py"], Settings(root=str(tmp_path), target=target, cache=False))
+        told = [f for f in report.findings if f.code == code and f.refuses and "max_grad_norm" in f.message]
+        assert [word in f.hint for f in told] == [True]
+    plain = text.replace(",\n    max_grad_norm=1.0", "")
+    (tmp_path / "train.py").write_text(plain)
+    report = run([tmp_path / "train.py"], Settings(root=str(tmp_path), cache=False))
+    assert not any(f.refuses for f in report.findings)

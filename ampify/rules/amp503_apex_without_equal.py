@@ -4,7 +4,8 @@ What it does
 ------------
 Names what comes nearest to it. The use stays as it is, while imports of other parts of apex move to the runtime
 (AMP502). A part of `apex.amp` itself without an equal keeps all that runs together with it on apex: amp's state is one.
-A float32 loop beside such a use is refused: it is not known to go together with the runtime's casts.
+A float32 loop beside such a use is refused: it is not known to go together with the runtime's casts. An argument that
+apex's optimizers took once, and take no more, is named too: the runtime's do not take it either.
 
 Why it matters
 --------------
@@ -34,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.apex_catalog import nearest
+from ampify.apex_successors import public_name, successor
 from ampify.model.apex import ApexGroup, ApexUse
 from ampify.model.finding import Finding, Related
 from ampify.model.project import Project
@@ -42,6 +44,10 @@ from ampify.model.settings import Settings
 CODE = "AMP503"
 NAME = "apex-without-equal"
 TARGET = "runtime"
+_INSTEAD = (
+    "take it away, and before each step call "
+    "torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), max_grad_norm)"
+)
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -61,6 +67,22 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
         for use in group.kept if not group.blocked else ():
             message = f"{use.dotted} stays on apex with the optimizer that is built around it"
             yield Finding(CODE, NAME, use.anchor, message, "take that away, or move both by hand", refuses=True)
+        if not group.blocked:
+            yield from _outdated(group)
+
+
+def _outdated(group: ApexGroup) -> Iterator[Finding]:
+    """The arguments of optimizers which only older versions of apex took; where these stay, they may be right."""
+    staying = {use.anchor.path for use in group.kept}
+    for mention in (m for file in group.files if file.path not in staying for m in file.mentions):
+        known = successor(mention.dotted)
+        if known is None or not public_name(mention.dotted).startswith("apex.optimizers."):
+            continue
+        for argument in mention.arguments or ():
+            if argument.name not in (None, *known.parameters):
+                message = f"{mention.dotted} took {argument.name} until 2019; the runtime's raises TypeError for it"
+                hint = _INSTEAD if argument.name == "max_grad_norm" else "take the argument away"
+                yield Finding(CODE, NAME, argument.anchor, message, hint, refuses=True)
 
 
 def _waiting(group: ApexGroup) -> Iterator[Finding]:
