@@ -127,6 +127,12 @@ def test_a_clip_of_what_the_optimizer_has_is_right_whatever_the_rest_is(tmp_path
     assert doubts(tmp_path, SET_UP + HEAD + TRAIN.format(use=use), "runtime") == set()
 
 
+def test_one_of_several_models_is_stepped_and_clipped_as_it_is(tmp_path: Path) -> None:
+    choice = "import sys\nif len(sys.argv) > 1:\n    model = torch.nn.Linear(4, 1).to(device)\n"
+    optimizer = "model = torch.nn.DataParallel(model)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    assert doubts(tmp_path, SET_UP + choice + optimizer + TRAIN.format(use=CLIP), "runtime") == set()
+
+
 def test_the_parameters_of_a_loss_that_nothing_steps_are_told(tmp_path: Path) -> None:
     loss = "weigh = torch.nn.Linear(1, 1).to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
     train = TRAIN.replace(".mean()\n", ".mean()\n    loss = weigh(loss[None]).sum()\n")

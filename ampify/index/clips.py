@@ -42,19 +42,29 @@ class Clips:
             right=event.detail == "master",
         )
 
-    def held(self, optimizer: Value) -> frozenset[Value]:
-        """The modules all of whose parameters an optimizer was given; empty if it may hold only some of them."""
+    def held(self, optimizer: Value, *, single: bool = True) -> frozenset[Value]:
+        """The modules all of whose parameters an optimizer was given; empty if it may hold only some of them, or, with
+        `single`, those of one of several modules."""
         made = self.flow.created.get(optimizer) if isinstance(optimizer, Instance) else None
-        if made is not None and any(self.partial(argument, made[0], None) for argument in made[1].args[:1]):
+        given = made[1].args[:1] if made is not None else ()
+        if made is not None and any(self.partial(argument, made[0], None, single=single) for argument in given):
             return frozenset()
         return self.whole(self.flow.store.read(optimizer, "params", None))
 
-    def partial(self, expr: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write] = frozenset()) -> bool:
+    def partial(
+        self,
+        expr: f.Expr,
+        frame: Frame,
+        spot: Spot | None,
+        seen: frozenset[Write] = frozenset(),
+        *,
+        single: bool = True,
+    ) -> bool:
         """Whether an expression picks some parameters, or those of one module at a time: values do not tell a part of
         what was made elsewhere from the whole."""
-        return any(self.picks(node, frame, spot, seen) for node, _ in in_order(expr))
+        return any(self.picks(node, frame, spot, seen, single) for node, _ in in_order(expr))
 
-    def picks(self, node: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write]) -> bool:
+    def picks(self, node: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write], single: bool) -> bool:
         if not isinstance(node, f.Subscript | f.Attribute | f.Name):
             return False
         values = self.flow.evaluate(node, frame)
@@ -63,10 +73,10 @@ class Clips:
         if isinstance(node, f.Subscript):
             return foreign or any(isinstance(v, Parameters) for v in values)
         if isinstance(node, f.Attribute) and node.attr in catalog.PARAMETER_METHODS:
-            return not self.single(owners, spot)
+            return single and not self.single(owners, spot)
         if any(isinstance(v, Instance) for v in values):
             return foreign and not (isinstance(node, f.Attribute) and node.attr == "module")
-        return foreign or any(self.partial_write(write, seen) for write in self.writes(node, frame, owners))
+        return foreign or any(self.partial_write(write, seen, single) for write in self.writes(node, frame, owners))
 
     def writes(self, node: f.Name | f.Attribute, frame: Frame, owners: Values) -> list[Write]:
         """The writes to a variable or field."""
@@ -84,14 +94,16 @@ class Clips:
         modules = frozenset(m for owner in owners for m in self.entities.unwrapped(owner))
         return len(modules) < 2 and (spot is None or self.names.single(modules, spot) == modules)
 
-    def partial_write(self, write: Write, seen: frozenset[Write]) -> bool:
+    def partial_write(self, write: Write, seen: frozenset[Write], single: bool) -> bool:
         """Whether a variable or field is given only some parameters."""
         if write in seen:
             return False
         frame, span = write
         path = path_to(self.flow.scope(frame).body, span)
         statement = path[-1][0][path[-1][1]] if path else None
-        return isinstance(statement, f.Assign) and self.partial(statement.value, frame, None, seen | {write})
+        return isinstance(statement, f.Assign) and self.partial(
+            statement.value, frame, None, seen | {write}, single=single
+        )
 
     def whole(self, values: Values) -> frozenset[Value]:
         """The modules whose parameters all are among values, as far as that is certain.

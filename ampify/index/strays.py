@@ -74,7 +74,8 @@ class Strays:
         """The modules all of whose parameters an optimizer steps."""
         given = self.flow.store.read(optimizer, "params", None)
         shared = self.groups.shared_out(given)
-        return self.clips.held(optimizer) | frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
+        whole = self.clips.held(optimizer, single=False)
+        return whole | frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
 
     def freezes(self) -> bool:
         """Whether anything in the program puts the gradient of parameters off."""
