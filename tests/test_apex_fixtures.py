@@ -193,4 +193,5 @@ def test_older_interfaces_are_refused_for_torch(case: str) -> None:
     report = run([folder], Settings(root=str(folder), target="native", cache=False))
     assert not any(outcome.after for outcome in report.outcomes)
     assert [loop.state for loop in report.loops] == ["refused"]
-    assert any(f.code == "AMP514" and "torch.amp.GradScaler" in f.message for f in report.findings)
+    told = [f for f in report.findings if f.code == "AMP514" and "torch.amp.GradScaler" in f.message]
+    assert ["fp32_from_fp16" in f.hint for f in told] == [case == "apex_fp16_optimizer"]

@@ -23,6 +23,12 @@ _MASTERS = (
     "unscale_ and torch.nn.utils.clip_grad_norm_ for clip_master_grads, step and update for step"
 )
 
+_STORED = (
+    "write that out by hand (of an old checkpoint, optimizer_state_dict is the state of the optimizer inside, and "
+    "fp32_from_fp16 the parameters in float32, by group), or use --target runtime, where it goes by "
+    "the same names"
+)
+
 
 def by_handle(function: f.Expr, frame: Frame, flow: Flow, entities: Entities) -> bool:
     """Whether it is the `scale_loss` of what `amp.init` returned, or of an optimizer that this has wrapped."""
@@ -42,16 +48,19 @@ def older_parts(backwards: Iterable[Event], related: Iterable[Event], entities: 
 
 
 def of_older(
-    parts: Sequence[Event], calls: Iterable[BackwardCall], flow: Flow, loop: str, *, leaving: bool
+    parts: Sequence[Event], calls: Iterable[BackwardCall], flow: Flow, loop: str, *, leaving: bool, stored: bool
 ) -> Iterator[Obstacle]:
-    """What forbids to leave a loop as it is: it does not scale all its losses, or is to come off apex."""
+    """What forbids to leave a loop as it is: it does not scale all its losses, or is to come off apex; where its
+    state is `stored`, what becomes of that is told."""
     first = parts[0]
     bare = next((call.call for call in calls if not (call.scaled or call.off)), None)
     if bare is not None:
         detail = "this backward is not scaled, and others are, or all is cast, by an older interface"
         yield Obstacle(KIND, bare, detail, loop=loop)
     elif leaving and any(_imports_apex(flow, event.frame.path) for event in parts):
-        yield Obstacle(KIND, first.anchor, _HANDLE if first.kind == "older_amp" else _MASTERS, loop=loop)
+        handle = first.kind == "older_amp"
+        hint = _STORED if stored and not handle else ""
+        yield Obstacle(KIND, first.anchor, _HANDLE if handle else _MASTERS, loop=loop, hint=hint)
 
 
 def _imports_apex(flow: Flow, path: str) -> bool:

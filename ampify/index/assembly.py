@@ -82,7 +82,8 @@ class Assembly:
         older = older_parts(backwards, related, self.entities)
         if older:
             away = self.scalings is not None
-            trouble = list(of_older(older, calls, self.flow, name, leaving=away))
+            stored = any(event.kind in ("save", "load") for event in related)
+            trouble = list(of_older(older, calls, self.flow, name, leaving=away, stored=stored))
             return self.with_masters(name, tuple(calls)), trouble
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble

@@ -33,7 +33,8 @@ Safe: each successor computes the same from these arguments, up to rounding: und
 leave float32 where apex's left float16. The state of a module has the same keys. What a `FusedAdam` has saved is given
 the steps of each parameter, which apex counts by group, where it is loaded. An optimizer that goes without its loop is
 for a review where parameters may be in half precision (`.half()`, `O3`, a level that is known at run time alone):
-torch's would compute in that, and keep its state in it, where apex's did both in float32.
+torch's would compute in that, and keep its state in it, where apex's did both in float32. `set_grad_none` goes:
+`zero_grad` of torch sets gradients to None, as apex's does on torch 2 whatever it was told.
 """
 
 from __future__ import annotations
