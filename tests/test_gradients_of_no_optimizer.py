@@ -68,6 +68,12 @@ for name, parameter in model.named_parameters():
         decay.append(parameter)
 optimizer = torch.optim.AdamW([{"params": decay}, {"params": bare, "weight_decay": 0.0}], lr=0.1)
 """
+FILTERED = """
+needed = []
+for parameter in filter(lambda p: p.requires_grad, model.parameters()):
+    needed.append(parameter)
+optimizer = torch.optim.Adam(needed, lr=0.1)
+"""
 ONE_LEFT_OUT = IN_A_LOOP.replace('{"params": decay}, ', "")
 WITH_A_GAP = IN_A_LOOP.replace("    else:\n        decay.append(parameter)\n", "")
 GENERATOR = """
@@ -112,6 +118,8 @@ def doubts(folder: Path, text: str, target: Target) -> set[bool]:
         pytest.param(BY_CONDITION, set(), id="a condition and its opposite"),
         pytest.param(BY_SIZE, set(), id="two comparisons"),
         pytest.param(IN_A_LOOP, set(), id="every branch of a loop"),
+        pytest.param(FILTERED, set(), id="a loop over a filter"),
+        pytest.param(FILTERED.replace("p.requires_grad", "p.ndim > 1"), {True}, id="a loop over another filter"),
         pytest.param(ONE_LEFT_OUT, {True}, id="one list is not given"),
         pytest.param(WITH_A_GAP, {False}, id="a branch is missing"),
     ],

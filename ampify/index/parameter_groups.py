@@ -8,7 +8,7 @@ from typing import Final
 
 from ampify import catalog
 from ampify.index.flow import Flow
-from ampify.index.syntax import blocks, inside, nodes, statements
+from ampify.index.syntax import blocks, inside, last_name, nodes, statements
 from ampify.index.values import Container, Frame, Parameters, Value, Values
 from ampify.model import facts as f
 
@@ -16,6 +16,8 @@ OPPOSITES: Final = {
     frozenset(pair) for pair in (("In", "NotIn"), ("Eq", "NotEq"), ("Is", "IsNot"), ("Lt", "GtE"), ("Gt", "LtE"))
 }
 NEEDED: Final = "requires_grad"
+# Builtins that pass on all they are given.
+PASSING_ON: Final = frozenset({"filter", "list", "tuple", "iter", "reversed", "enumerate"})
 
 
 class ParameterGroups:
@@ -99,16 +101,22 @@ class ParameterGroups:
         for scope in self.flow.files[path].scopes:
             if scope.kind != "class" and inside(span, scope.span):
                 for loop in statements(scope.body):
-                    if isinstance(loop, f.For) and self.names_parameters(loop.iterable):
+                    if isinstance(loop, f.For) and self.names_parameters(loop.iterable, path):
                         frames = self.flow.frames_of.get((path, scope.index), ())
                         if any(self.fills(self.needed(loop.body, path), frame, leaf, leaves) for frame in frames):
                             return True
         return False
 
-    @staticmethod
-    def names_parameters(iterable: f.Expr) -> bool:
-        call = iterable.func if isinstance(iterable, f.Call) else None
-        return isinstance(call, f.Attribute) and call.attr in catalog.PARAMETER_METHODS
+    def names_parameters(self, iterable: f.Expr, path: str) -> bool:
+        """Whether a loop goes over all parameters of a module, or all that need a gradient."""
+        if not isinstance(iterable, f.Call):
+            return False
+        if isinstance(iterable.func, f.Attribute):
+            return iterable.func.attr in catalog.PARAMETER_METHODS
+        name = last_name(iterable.func)
+        if name == "filter" and iterable.args and NEEDED not in self.flow.files[path].text(iterable.args[0].span):
+            return False
+        return name in PASSING_ON and bool(iterable.args) and self.names_parameters(iterable.args[-1], path)
 
     def needed(self, body: tuple[f.Stmt, ...], path: str) -> tuple[f.Stmt, ...]:
         """A loop's body after what passes over the parameters that need no gradient."""
