@@ -93,12 +93,15 @@ class _Walk:
 
     def _suite(self, suite: cst.BaseSuite, owner: Statement) -> Iterator[Statement]:
         outer = owner.block.indentation
+        if isinstance(owner.node, cst.Match):
+            # The line of its `case` is no statement, but one level deeper than the `match`.
+            outer += _unit_of(self.tree, owner.node)
         if isinstance(suite, cst.SimpleStatementSuite):
             yield from self._simple(suite, Block(outer + owner.block.unit, owner.block.unit, owner, suite))
             return
         assert isinstance(suite, cst.IndentedBlock)
-        indentation = outer + _unit_of(self.tree, suite)
-        yield from self._body(suite.body, Block(indentation, _unit_of(self.tree, suite), owner))
+        unit = _unit_of(self.tree, suite)
+        yield from self._body(suite.body, Block(outer + unit, unit, owner))
 
     def _end(self, last: cst.CSTNode) -> int:
         """Where `ast` has a compound statement end whose last suite is `last`: at its last word or semicolon."""
@@ -131,7 +134,7 @@ def _suites(node: cst.CSTNode) -> Iterator[cst.BaseSuite | cst.If]:
             yield follower.body
 
 
-def _unit_of(tree: Tree, block: cst.IndentedBlock) -> str:
+def _unit_of(tree: Tree, block: cst.IndentedBlock | cst.Match) -> str:
     return tree.module.default_indent if block.indent is None else block.indent
 
 

@@ -75,6 +75,23 @@ def check(before: str, edits: Edits, after: str) -> None:
             f"if (a and\n    b):\n    {HEADER}\n        loss.backward()\n",
         ),
         ("class A: loss.backward()\n", f"class A:\n    {HEADER}\n        loss.backward()\n"),
+        (
+            "match a:\n    case 1 if b:\n        c(); loss.backward()\n    case _: d()\n",
+            f"match a:\n    case 1 if b:\n        c()\n        {HEADER}\n            loss.backward()\n    case _: d()\n",
+        ),
+        (
+            "def f():\n  match a:\n     case 1: c(); loss.backward(); d()\n",
+            f"def f():\n  match a:\n     case 1:\n       c()\n       {HEADER}\n         loss.backward()\n       d()\n",
+        ),
+        (
+            "match a:\n\tcase 1:\n\t\tmatch b:\n\t\t\tcase 2:\n\t\t\t\tloss.backward(); c()\n",
+            "match a:\n\tcase 1:\n\t\tmatch b:\n\t\t\tcase 2:\n"
+            f"\t\t\t\t{HEADER}\n\t\t\t\t\tloss.backward()\n\t\t\t\tc()\n",
+        ),
+        (
+            "match a:\n case 1:\n   with b: c(); loss.backward()\n",
+            f"match a:\n case 1:\n   with b:\n     c()\n     {HEADER}\n       loss.backward()\n",
+        ),
         ("if a: x = {1: 2}; loss.backward()\n", f"if a:\n    x = {{1: 2}}\n    {HEADER}\n        loss.backward()\n"),
     ],
 )
