@@ -41,6 +41,9 @@ OPTIMIZER_FACTORIES = frozenset(
 OPTIMIZER_BASES = frozenset({"torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"})
 # Class methods by which frameworks make a module of the class that they are asked of.
 CONSTRUCTOR_METHODS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
+AUTOGRAD_BASES = frozenset(
+    {"torch.autograd.Function", "torch.autograd.function.Function", "torch.autograd.function.InplaceFunction"}
+)
 MODULE_BASES = frozenset(
     {
         "torch.nn.Module",
@@ -269,7 +272,7 @@ def is_known(dotted: str) -> bool:
     last = dotted.rpartition(".")[2]
     return (
         dotted in WRAPS
-        or dotted in MODULE_BASES
+        or dotted in MODULE_BASES | AUTOGRAD_BASES
         or dotted in OPTIMIZER_BASES | MASTER_OPTIMIZERS
         or (is_optimizer_class(dotted) and dotted.startswith("torch.optim."))
         or (dotted.startswith("torch.nn.") and last[:1].isupper())

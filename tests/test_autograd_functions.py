@@ -126,3 +126,147 @@ def test_a_function_in_a_third_file_is_reached(tmp_path: Path) -> None:
         train=TRAIN.format(module="layers", name="Product"),
     )
     assert "@amp.float_function" in after["ops"]
+
+
+BODIES = """\
+def forth(ctx, x, weight):
+    ctx.save_for_backward(x, weight)
+    return x @ weight
+
+
+def back(ctx, grad):
+    x, weight = ctx.saved_tensors
+    return grad @ weight.t(), x.t() @ grad
+
+"""
+ASSIGNED = f"""\
+import torch
+
+{BODIES}
+class Product(torch.autograd.Function):
+    forward = staticmethod(forth)
+    backward = staticmethod(back)
+"""
+MADE = f"""\
+import torch
+
+{BODIES}
+Product = type("Product", (torch.autograd.Function,), {{"forward": staticmethod(forth), "backward": staticmethod(back)}})
+"""
+AFTERWARDS = f"""\
+import torch
+
+{BODIES}
+class Product(torch.autograd.Function):
+    backward = staticmethod(back)
+
+
+Product.forward = staticmethod(forth)
+"""
+LAMBDA = """\
+    forward = staticmethod(lambda ctx, x, weight: (ctx.save_for_backward(x, weight), x @ weight)[1])
+
+"""
+# A product under a name that multiplies elements elsewhere.
+NAMED_ALIKE = function(ELEMENTS.replace("(x * weight).clamp(-1, 1)", "mul(x, weight)"), "mul(grad, weight.t()), None")
+IN_PLACE_PRODUCT = ELEMENTS.replace("        return (x * weight).clamp(-1, 1)", "        x @= weight\n        return x")
+INNER = function(FORWARD).partition("class ")[2].replace("\n", "\n    ")
+HALF = function("", base="Half")
+HALF_BASE = HALF.replace("class Product(Half)", "class Half(Function)") + "\n\nclass Product(Half):\n" + FORWARD
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"import torch\nfrom torch.autograd import Function\n\n\ndef make():\n    class {INNER}\n    return Product\n\n\n"
+        "Product = make()\n",
+        f"from torch.autograd import Function\n\n\nclass Layer:\n    class {INNER}\n\nProduct = Layer.Product\n",
+        HALF_BASE,
+        ASSIGNED,
+        function(FORWARD, base="Fn", imports="from torch.autograd import Function as Fn\n"),
+        "from torch.autograd import *\n" + function(FORWARD).replace("from torch.autograd import Function\n", ""),
+        NAMED_ALIKE.replace("import torch\n", "import torch\nfrom torch import mm as mul\n", 1),
+        NAMED_ALIKE.replace("class ", "def mul(a, b):\n    return torch.einsum('ij,jk->ik', a, b)\n\n\nclass ", 1),
+        function(IN_PLACE_PRODUCT, "grad * x, None"),
+    ],
+    ids=["function", "class", "base", "assigned", "alias", "star", "imported-name", "own-name", "in-place"],
+)
+@pytest.mark.parametrize(
+    ("target", "mark"), [("runtime", "@amp.float_function"), ("native", "custom_fwd(device_type=")]
+)
+def test_it_is_decorated_wherever_it_stands(text: str, target: Target, mark: str, tmp_path: Path) -> None:
+    after, found = told(tmp_path, target, ops=text, train=TRAIN.format(module="ops", name="Product"))
+    assert after["ops"].count(mark) == 1
+    assert after["ops"].count("custom_bwd(") == (target == "native")
+    assert [fixed for _, _, fixed in found] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MADE,
+        AFTERWARDS,
+        function(LAMBDA),
+        ASSIGNED + "\n\nprint(forth)\n",
+        function(FORWARD, base="Known", imports="from elsewhere import Known\n"),
+    ],
+    ids=["type", "afterwards", "lambda", "used-twice", "unknown-base"],
+)
+def test_what_is_not_defined_like_others_is_told_of(text: str, tmp_path: Path) -> None:
+    after, found = told(tmp_path, ops=text, train=TRAIN.format(module="ops", name="Product"))
+    assert "train" in after
+    assert "ops" not in after
+    assert [fixed for _, _, fixed in found] == [False]
+
+
+def test_children_of_one_backward_are_decorated_alike(tmp_path: Path) -> None:
+    twice = HALF_BASE + "\n\nclass Twice(Half):\n" + ELEMENTS
+    after, found = told(tmp_path, "native", ops=twice, train=TRAIN.format(module="ops", name="Product"))
+    assert (after["ops"].count("custom_fwd("), after["ops"].count("custom_bwd(")) == (2, 1)
+    assert len(found) == 2
+    seen = HALF_BASE + "\n\nclass Seen(Half):\n" + DECORATED
+    after, found = told(tmp_path, "native", ops=seen, train=TRAIN.format(module="ops", name="Product"))
+    assert "ops" not in after
+    assert [fixed for _, _, fixed in found] == [False]
+
+
+def test_a_base_in_another_file_is_followed(tmp_path: Path) -> None:
+    base = "from torch.autograd import Function\n\n\nclass Named(Function):\n    label = 'op'\n"
+    ops = function(FORWARD, base="Named", imports="from base import Named\n")
+    after, _ = told(tmp_path, base=base, ops=ops, train=TRAIN.format(module="ops", name="Product"))
+    assert set(after) == {"ops", "train"}
+
+
+GIVEN = """\
+    @staticmethod
+    def forward(ctx, x, weight, more):
+        ctx.save_for_backward(x, weight)
+        return x @ weight * {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "use", "fixed"),
+    [
+        ("2", "more", True),
+        ("[1, 2]", "len(more)", True),
+        ("weight.shape", "more[0]", True),
+        ("range(2)", "len(more)", False),
+        ("{1, 2}", "len(more)", False),
+        ("(i for i in (1, 2))", "sum(more)", False),
+        ("namedtuple('Pair', 'a b')(1, 2)", "more.a", False),
+        ("torch.nn.Sequential(torch.nn.Tanh())", "more(x)", False),
+        ("model.extra", "more(x)", False),
+        ("torch.tanh", "more(x)", True),
+        ("scale", "more(x)", True),
+    ],
+)
+def test_torchs_own_decorator_is_for_what_it_hands_on(given: str, use: str, fixed: bool, tmp_path: Path) -> None:
+    ops = function(GIVEN.format(use=use), "grad @ weight.t(), x.t() @ grad, None")
+    train = TRAIN.format(module="ops", name="Product").replace("model.weight)", f"model.weight, {given})")
+    train = "from collections import namedtuple\n" + train.replace("weight.shape", "model.weight.shape")
+    train = train.replace("\nmodel =", "\ndef scale(x):\n    return x\n\n\nmodel =", 1)
+    _, found = told(tmp_path, "native", ops=ops, train=train)
+    assert [done for _, _, done in found] == [fixed]
+    _, found = told(tmp_path, "runtime", ops=ops, train=train)
+    assert [done for _, _, done in found] == [True]

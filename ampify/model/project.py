@@ -140,12 +140,13 @@ class BinaryCrossEntropy:
 class AutogradFunction:
     """A `torch.autograd.Function` of the project's own that must be given float32 for its backward, which runs outside
     autocast, to compute with one type. `forward` and `backward` are the definitions of its methods, which can be
-    decorated unless `obstacle` says why not."""
+    decorated unless `obstacle` says why not; `spoilt` says why torch's own decorator cannot be used."""
 
     name: str
     forward: Anchor
     backward: Anchor
     obstacle: str = ""
+    spoilt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

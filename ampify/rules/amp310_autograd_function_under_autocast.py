@@ -120,9 +120,10 @@ def _findings(project: Project, settings: Settings) -> Iterator[Finding]:
 
 
 def _finding(function: AutogradFunction, settings: Settings, loop: TrainingLoop, fix: Fix | None) -> Finding:
-    if fix is not None and not function.obstacle:
+    obstacle = function.obstacle or (function.spoilt if settings.target == "native" else "")
+    if fix is not None and not obstacle:
         return Finding(CODE, NAME, function.forward, MESSAGE.format(function.name), fix=fix, loop=loop.id)
-    hint = HINTS[settings.target].format(function.obstacle or CONDITIONAL_AMP, function.name)
+    hint = HINTS[settings.target].format(obstacle or CONDITIONAL_AMP, function.name)
     return Finding(CODE, NAME, function.forward, FLAWED.format(function.name), hint, loop=loop.id)
 
 
