@@ -230,7 +230,8 @@ def undo(ctx: click.Context, folder: Path, keep_edited: bool, force: bool) -> No
     if keep_edited and force:
         raise Problem("--keep-edited and --force ask for opposite things; give one of them")
     undone = pipeline.undo(folder, "overwrite" if force else "keep" if keep_edited else "refuse")
-    for line in undone_lines(undone.restored, undone.removed, undone.edited, refused=undone.refused, here=Path.cwd()):
+    fates = (undone.restored, undone.removed, undone.edited, [(kept.folder, kept.users) for kept in undone.kept])
+    for line in undone_lines(*fates, refused=undone.refused, here=Path.cwd()):
         click.echo(line, err=True)
     if undone.refused:
         raise LeftUnwritten("nothing was put back; --keep-edited puts back the others, --force all: edits are lost")

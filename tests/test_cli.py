@@ -92,6 +92,9 @@ def tree() -> dict[str, bytes]:
     return {p.as_posix(): p.read_bytes() for p in sorted(Path().rglob("*")) if p.is_file() and ".ampify" not in p.parts}
 
 
+# Runs a.py with the current folder alone for its own: no other copy of the runtime can be found.
+_RUN_HERE = "import runpy, sys; sys.path.insert(0, ''); runpy.run_path('a.py')"
+
 # What a run does
 
 
@@ -301,6 +304,34 @@ def test_undo_puts_nothing_back_where_a_file_was_edited_since_unless_told_what_t
     assert (forced.exit_code, forced.stderr) == (0, "put back train.py\n")
     assert Path("train.py").read_text() == TRAIN
     assert run("undo").exit_code == 2
+
+
+def test_undo_keeps_the_copy_of_the_runtime_that_an_edited_script_still_imports() -> None:
+    write({"a.py": TRAIN, "b.py": TRAIN})
+    assert run(".", "--write", "--vendor", "lib").exit_code == 0
+    copied = {path for path in tree() if path.startswith("lib/")}
+    mine = Path("a.py").read_text() + "print(loss.item())\n"
+    write({"a.py": mine})
+    kept = run("undo", "--keep-edited")
+    assert kept.exit_code == 1
+    assert kept.stderr == (
+        "put back b.py\nedited since, left alone: a.py\nkept: lib/ampify_runtime, a.py refers to it\n"
+    )
+    assert set(tree()) == {"a.py", "b.py", *copied}
+    ran = subprocess.run([sys.executable, "-I", "-c", _RUN_HERE], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    write({"a.py": TRAIN})
+    assert run("undo").exit_code == 0
+    assert set(tree()) == {"a.py", "b.py"}
+
+
+def test_undo_removes_the_copy_of_the_runtime_that_no_edited_script_refers_to() -> None:
+    write({"a.py": TRAIN, "b.py": TRAIN})
+    assert run(".", "--write", "--vendor", "lib").exit_code == 0
+    write({"a.py": "# mine\n"})
+    undone = run("undo", "--keep-edited")
+    assert undone.stderr.splitlines()[-1] == "edited since, left alone: a.py"
+    assert tree() == {"a.py": b"# mine\n", "b.py": TRAIN.encode()}
 
 
 def test_a_folder_that_cannot_hold_the_journal_is_named_and_nothing_is_half_done() -> None:

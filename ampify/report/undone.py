@@ -12,15 +12,27 @@ MOST_TOLD: Final = 10
 
 
 def undone_lines(
-    restored: Sequence[Path], removed: Sequence[Path], edited: Sequence[Path], *, refused: bool, here: Path
+    restored: Sequence[Path],
+    removed: Sequence[Path],
+    edited: Sequence[Path],
+    kept: Sequence[tuple[Path, Sequence[Path]]] = (),
+    *,
+    refused: bool,
+    here: Path,
 ) -> Iterator[str]:
-    """A line for each file, or one for many in a folder, by paths relative to `here` where they lie below it."""
+    """A line for each file, or one for many in a folder, by paths relative to `here` where they lie below it.
+
+    Each of the folders `kept` comes with the files for whose sake it was.
+    """
     alone = "edited since:" if refused else "edited since, left alone:"
     for said, paths in (("put back", restored), ("removed", removed), (alone, edited)):
         if len(paths) > MOST_TOLD and said == "removed":
             yield f"removed {len(paths)} files in {_shown(Path(commonpath(paths)), here)}"
         else:
             yield from (f"{said} {_shown(path, here)}" for path in paths)
+    for folder, users in kept:
+        verb = "refers" if len(users) == 1 else "refer"
+        yield f"kept: {_shown(folder, here)}, {', '.join(_shown(user, here) for user in users)} {verb} to it"
 
 
 def _shown(path: Path, here: Path) -> str:

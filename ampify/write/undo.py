@@ -23,6 +23,7 @@ from ampify.write.journal import (
     read_copy,
     read_journal,
 )
+from ampify.write.keeping import Kept, kept_copies
 
 # What to do where a file was edited since: leave everything, leave that file, or lose the edits.
 IfEdited: TypeAlias = Literal["refuse", "keep", "overwrite"]
@@ -32,7 +33,8 @@ _FATES: Final[tuple[_Fate, ...]] = ("restored", "removed", "edited")
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What became of the files: old content restored, new files removed; `edited` were changed since and left alone.
+    """What became of the files: old content restored, new files removed; `edited` were changed since and left alone,
+    and for their sake `kept` were.
 
     `refused` says that for their sake no file was put back; `interrupted`, that the write put back had not been
     finished.
@@ -41,6 +43,7 @@ class Undone:
     restored: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
     edited: tuple[Path, ...] = ()
+    kept: tuple[Kept, ...] = ()
     refused: bool = False
     interrupted: bool = False
 
@@ -49,8 +52,9 @@ def undo(root: Path, if_edited: IfEdited = "refuse") -> Undone:
     """Puts back what the last write under `root` changed, whether it was finished or not.
 
     Where a file was edited since, nothing of a finished write is put back, unless `if_edited` asks to `keep` that file
-    as it is (the record then stays, so that undoing again, once the edits are out of the way, does the rest) or to
-    `overwrite` it. Raises NothingToUndo, JournalDamaged, OutsideRoot and other WriteErrors.
+    as it is, with a copy of the runtime that it refers to (the record then stays, so that undoing again, once the edits
+    are out of the way, does the rest), or to `overwrite` it. Raises NothingToUndo, JournalDamaged, OutsideRoot and
+    other WriteErrors.
     """
     root = root.resolve()
     flight, last = flight_folder(root), last_folder(root)
@@ -70,23 +74,36 @@ def undo(root: Path, if_edited: IfEdited = "refuse") -> Undone:
     # Of an interrupted write the tree holds a half already: what can be put back is.
     if edited and if_edited == "refuse" and not interrupted:
         return Undone(edited=edited, refused=True)
-    undone = put_back(root, journal, folder, interrupted=interrupted, overwriting=if_edited == "overwrite")
+    overwriting = if_edited == "overwrite"
+    kept = () if overwriting else kept_copies(root, journal, edited)
+    undone = put_back(root, journal, folder, interrupted=interrupted, overwriting=overwriting, kept=kept)
     if not undone.edited:
         discard(folder)
     return undone
 
 
 def put_back(
-    root: Path, journal: Journal, folder: Path, *, interrupted: bool = False, overwriting: bool = False
+    root: Path,
+    journal: Journal,
+    folder: Path,
+    *,
+    interrupted: bool = False,
+    overwriting: bool = False,
+    kept: tuple[Kept, ...] = (),
 ) -> Undone:
     """Gives every file of `journal`, recorded in `folder`, its old content, where it has the new one now; when
-    `overwriting`, whatever it has."""
-    fates = [(locate(root, e.path), _put_back(root, e, folder, overwriting=overwriting)) for e in journal.entries]
+    `overwriting`, whatever it has. New files in folders that are `kept` stay."""
+    entries = [entry for entry in journal.entries if not _stays(locate(root, entry.path), entry, kept)]
+    fates = [(locate(root, e.path), _put_back(root, e, folder, overwriting=overwriting)) for e in entries]
     for made in reversed(journal.folders):
         with contextlib.suppress(OSError):
             locate(root, made).rmdir()
     restored, removed, edited = (_having(fates, fate) for fate in _FATES)
-    return Undone(restored, removed, edited, interrupted=interrupted)
+    return Undone(restored, removed, edited, kept, interrupted=interrupted)
+
+
+def _stays(path: Path, entry: Entry, kept: tuple[Kept, ...]) -> bool:
+    return entry.before is None and any(path.is_relative_to(one.folder) for one in kept)
 
 
 def _put_back(root: Path, entry: Entry, folder: Path, *, overwriting: bool) -> _Fate:
