@@ -143,6 +143,7 @@ class Placing:
     def moved_inside(self, run: Ingredients) -> Event | None:
         """The move that alone is in the way of a place: it happens in a call that trains as well."""
         trains = {place for backward in run.backwards for place in backward.stack}
+        trains -= {place for build in run.builds for place in build.stack}
         late = self.late_moves(run) if run.builds else []
         inside = (m for m in late if any(frame is not m.frame and (frame, at) in trains for frame, at in m.stack))
         named = any(self.at_depth(replace(run, moves=()), depth) for depth in range(_common_depth(run.builds)))
