@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
+from ampify.index import handed_steps
 from ampify.index.assembly import Assembly
 from ampify.index.bystanders import bystanders
 from ampify.index.events import Event, at_places
@@ -52,6 +53,8 @@ class Loops:
         self.obstacles: list[Obstacle] = []
         self._loop_of: dict[Anchor, str] = {}
         self._idle: dict[Anchor, str] = {}
+        # Steps that a backward may wait for, with that backward.
+        self._waiting: dict[Anchor, Anchor] = {}
         self._models: dict[str, frozenset[Value]] = {}
 
     def find(self) -> None:
@@ -126,10 +129,18 @@ class Loops:
                 kind, detail, at = self.why_idle(event)
                 self._idle[event.anchor] = kind
                 if kind:
-                    related = ((at, "what follows it"),) if at else ()
+                    related = (
+                        ((at, "this step" if kind == "backward-without-step" else "what follows it"),) if at else ()
+                    )
                     source = self.source(event)
                     loops: list[str | None] = [loop for loop, models in self._models.items() if source & models]
-                    self.obstacles += [Obstacle(kind, event.anchor, detail, related, loop) for loop in loops or [None]]
+                    hint = ""
+                    if kind == "backward-without-step" and at:
+                        hint = handed_steps.HINT
+                        self._waiting.setdefault(at, event.anchor)
+                    self.obstacles += [
+                        Obstacle(kind, event.anchor, detail, related, loop, hint) for loop in loops or [None]
+                    ]
 
     def why_idle(self, event: Event) -> tuple[str, str, Anchor | None]:
         """The rule that refuses a backward without a step ("" if it takes no part in training)."""
@@ -146,19 +157,28 @@ class Loops:
                 return "manual-update", "", later.anchor
         cleared = any(later.kind == "zero_grad" and later.values for later in after)
         looked_at = any(later.kind == "grad_read" and later.detail == "other" for later in after)
-        if (cleared or looked_at) and not self.awaited(event):
-            return "", "", None
-        return "backward-without-step", "", None
+        out_of_sight = ((step.anchor, optimizer) for step in self.unfed for optimizer in step.values)
+        for step, words in (
+            (self.awaited(event, out_of_sight), handed_steps.OUT_OF_SIGHT),
+            (self.awaited(event, self.handed), handed_steps.HANDED_ON),
+        ):
+            if step is not None:
+                return "backward-without-step", handed_steps.located(words, step, event.anchor), step
+        return ("", "", None) if cleared or looked_at else ("backward-without-step", "", None)
 
-    def awaited(self, event: Event) -> bool:
-        """Whether some step, that no backward in view feeds, could take the gradients of a backward."""
+    def awaited(self, event: Event, steps: Iterable[tuple[Anchor, Value]]) -> Anchor | None:
+        """Where some step, that no backward in view feeds, could take the gradients of a backward."""
         source = self.source(event)
-        for step in self.unfed:
-            for optimizer in step.values:
-                trained = self.entities.trained(optimizer)
-                if not source or not trained or source & trained:
-                    return True
-        return False
+        for anchor, optimizer in steps:
+            trained = self.entities.trained(optimizer)
+            if not source or not trained or source & trained:
+                return anchor
+        return None
+
+    @cached_property
+    def handed(self) -> tuple[tuple[Anchor, Value], ...]:
+        """Steps that are handed on, each with its optimizer."""
+        return tuple(handed_steps.handed_on(self.flow, self.entities))
 
     def source(self, event: Event) -> frozenset[Value]:
         """The modules that the loss of a backward comes from, as far as that is known."""
@@ -180,8 +200,10 @@ class Loops:
         for event in self.unfed:
             if event.anchor not in self._loop_of and not (frozenset(event.values) & loops):
                 reached = dict.fromkeys(self._loop_of[b.anchor] for b in self.trained_beside(event))
+                waiting = self._waiting.get(event.anchor)
+                hint = handed_steps.located(handed_steps.HINT_THERE, waiting, event.anchor) if waiting else ""
                 for loop in reached or (None,):
-                    self.obstacles.append(Obstacle("step-without-backward", event.anchor, "", loop=loop))
+                    self.obstacles.append(Obstacle("step-without-backward", event.anchor, "", loop=loop, hint=hint))
         for event in self.trace.events:
             if event.kind == "unknown_step" and event.anchor not in self._loop_of:
                 self.obstacles.append(Obstacle("unresolved-optimizer", event.anchor, event.detail))

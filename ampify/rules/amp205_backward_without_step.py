@@ -34,7 +34,7 @@ from ampify.rules.refusal import refusals
 
 CODE = "AMP205"
 NAME = "backward-without-step"
-MESSAGE = "no step that uses the gradients of this backward is in the files given"
+MESSAGE = "no step is seen to use the gradients of this backward"
 HINT = "add the file that calls optimizer.step() to the run; if nothing steps, put `# ampify: ignore[AMP205]` here"
 
 
