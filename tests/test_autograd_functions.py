@@ -237,6 +237,20 @@ def test_a_base_in_another_file_is_followed(tmp_path: Path) -> None:
     assert set(after) == {"ops", "train"}
 
 
+@pytest.mark.parametrize(
+    "importer", ["importlib.import_module('parts.ops')", "importlib.import_module('.ops', 'parts')"]
+)
+def test_a_module_that_is_asked_for_by_a_text_is_reached(importer: str, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "__init__.py").write_text("")
+    (tmp_path / "parts" / "ops.py").write_text(function(FORWARD))
+    asked = f"import importlib\n\nProduct = {importer}.Product\n"
+    train = TRAIN.format(module="torch", name="nn").replace("nn.apply", "Product.apply")
+    after, found = told(tmp_path, train=asked + train)
+    assert "@amp.float_function" in after["ops"]
+    assert [fixed for _, _, fixed in found] == [True]
+
+
 GIVEN = """\
     @staticmethod
     def forward(ctx, x, weight, more):

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from ampify.index.grouping import Groups
 from ampify.index.link import ModuleTable
+from ampify.index.syntax import calls, last_name
 from ampify.model import facts as f
 
 # A file that uses none of these names has no site of its own.
 SITE_NAMES = frozenset({"backward", "step", "zero_grad", "grad", "load_state_dict"})
+# Functions that import the module of a name that they are given as text.
+IMPORTERS = frozenset({"import_module", "__import__"})
 CROWDED = "more files use it, at any remove, than can be followed"
 
 
@@ -86,8 +89,9 @@ def closure(start: Iterable[str], following: Callable[[str], Iterable[str]]) -> 
 
 
 def imported_files(path: str, facts: f.FileFacts, modules: ModuleTable) -> Iterator[str]:
-    """The files that a file imports, packages on the way included."""
-    for name in (n for statement in facts.imports for n in statement.names):
+    """The files that a file imports, packages on the way included, and those that it asks for by a text."""
+    stated = (n for statement in facts.imports for n in statement.names)
+    for name in (*stated, *_asked_for(facts)):
         parts = name.module.split(".") if name.module else []
         candidates = [
             modules.find(path, ".".join(parts[:n]), name.level) for n in range(len(parts) + 1) if n or name.level
@@ -95,3 +99,24 @@ def imported_files(path: str, facts: f.FileFacts, modules: ModuleTable) -> Itera
         for found in (*candidates, modules.member(path, name)):
             if found is not None and found != path:
                 yield found
+
+
+def _asked_for(facts: f.FileFacts) -> Iterator[f.ImportedName]:
+    """The modules of calls like `import_module("ops.matmul")`."""
+    if not IMPORTERS & (facts.names | facts.methods):
+        return
+    for call in (call for scope in facts.scopes for call in calls(scope.body)):
+        if last_name(call.func) not in IMPORTERS:
+            continue
+        # A package that is no text is the file's own: `__package__`, or a name in it.
+        name, package, *_ = (*map(_text, call.args), "", "")
+        module = name.lstrip(".")
+        level = len(name) - len(module)
+        if level == 1 and package:
+            module, level = f"{package}.{module}", 0
+        if module:
+            yield f.ImportedName("", module, None, level)
+
+
+def _text(expr: f.Expr) -> str:
+    return expr.value if isinstance(expr, f.Constant) and isinstance(expr.value, str) else ""
