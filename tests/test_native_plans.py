@@ -218,6 +218,16 @@ TRAINED = step("loss = model(x).mean()\nloss.backward()")
         ),
         (
             loop(
+                "optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()\n"
+                "other.zero_grad()\nhead(model(x)).mean().backward()\nother.step()\n"
+                "torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9)\n",
+                "head = torch.nn.Linear(1, 1)\nother = torch.optim.SGD(head.parameters(), lr=0.1)\n",
+            ),
+            "AMP231",
+            "the backward on line",
+        ),
+        (
+            loop(
                 "optimizer.zero_grad()\nother.zero_grad()\nloss = model(x).mean()\nloss.backward()\n"
                 "optimizer.step()\nother.step()\n",
                 "other = torch.optim.SGD(model.parameters(), lr=0.1)\n",

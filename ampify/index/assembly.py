@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ampify.index import obstacles as find
 from ampify.index.apex_leaving import leaving_apex
@@ -23,7 +23,7 @@ from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
 from ampify.index.torch_amp import TorchAmp
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, Frame, Value
+from ampify.index.values import Derived, Frame, Opaque, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import NativeAmp
@@ -33,6 +33,12 @@ from ampify.model.settings import Target
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
 
 SCALED_NAMES = ("scaled_loss", "amp_scaled_loss", "ampify_scaled_loss")
+
+
+_MASTERS: Final = "it is of what the optimizer steps, which may be master parameters that the script keeps by itself"
+_MASTERS_HINT: Final = (
+    "build the optimizer of model.parameters(), and take out the script's own copies and loss scale: amp keeps both"
+)
 
 
 class Assembly:
@@ -279,7 +285,17 @@ class Assembly:
         for event in by_anchor(related, "grad_read"):
             training = any(e.feeds for e in event.latest)
             if event.detail == "other" and training and not event.only_asks:
-                yield Obstacle("input-gradient-read", event.anchor, "", loop=loop)
+                detail, hint = (_MASTERS, _MASTERS_HINT) if self.steps_unknown(event) else ("", "")
+                yield Obstacle("input-gradient-read", event.anchor, detail, loop=loop, hint=hint)
+
+    def steps_unknown(self, read: Event) -> bool:
+        """Whether a gradient is that of something unknown which an optimizer steps where it was given no module's
+        parameters, as where a script keeps master parameters of its own."""
+        for optimizer in {o for event in read.latest for o in event.feeds}:
+            given = self.flow.elements(self.flow.store.read(optimizer, "params", None))
+            if any(isinstance(value, Opaque) and value in given for value in read.values):
+                return True
+        return False
 
     def strays_of(self, related: Iterable[Event], optimizers: frozenset[Value]) -> dict[Doubt, list[Anchor]]:
         """The clips and reads of gradients that no optimizer of a loop steps, or may not step."""

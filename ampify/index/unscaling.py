@@ -56,10 +56,14 @@ class Unscaling:
 
     def done(self, reader: Event, steps: list[Event]) -> Event | None:
         """The step that has consumed the gradients that are read, and unscaled them."""
+        last = self.last_backward(reader)
+        return next((s for s in steps if (last.number if last else -1) < s.number < reader.number), None)
+
+    def last_backward(self, reader: Event) -> Event | None:
+        """The last backward before a reader that may have made what it reads."""
         places = {b.anchor for b in reader.latest | reader.live}
-        rounds = [e.number for e in self.trace.events if e.kind == "backward" and e.anchor in places]
-        last = max((number for number in rounds if number < reader.number), default=-1)
-        return next((s for s in steps if last < s.number < reader.number), None)
+        rounds = [e for e in self.trace.events if e.kind == "backward" and e.anchor in places]
+        return max((e for e in rounds if e.number < reader.number), key=lambda e: e.number, default=None)
 
     def surely_after(self, reader: Event, step: Event) -> bool:
         """Whether a step has happened on every way to a place in its function or in one that called it."""
@@ -85,6 +89,7 @@ class Unscaling:
             inside_it = path_to(self.flow.scope(inner_frame).body, inner)
             if len(inside_it) != 1 or leaves(inside_it[0][0][: inside_it[0][1]]):
                 return Trouble(reader, "a condition decides on the step, and not on this")
+        earlier = False
         for block, index in self.blocks_of(way):
             level = next((i for i, (b, _) in enumerate(read) if b is block), None)
             if level is not None and read[level][1] < index:
@@ -94,6 +99,11 @@ class Unscaling:
                 return self.past_backwards(
                     At(frame, block[read[level][1]], depth, reader, self.receiver(step) if alone else ""), read[level:]
                 )
+            earlier = earlier or (level is not None and index < read[level][1])
+        last = self.last_backward(reader)
+        if earlier and last is not None:
+            since = f"after the step on line {step.anchor.line}, and before this"
+            return Trouble(reader, f"{since}, the backward on line {last.anchor.line} may have added scaled gradients")
         return Trouble(reader, "it happens in other rounds than the step does")
 
     def past_backwards(self, at: At, way: Path) -> At | Trouble:

@@ -2,8 +2,9 @@
 
 What it does
 ------------
-Refuses a loop in which `.grad` of something that is no parameter is read after a backward whose gradients a step
-consumes, as in adversarial training "for free" or a saliency loss.
+Refuses a loop in which `.grad` of something that is not known to be a model's parameter is read after a backward whose
+gradients a step consumes, as in adversarial training "for free" or a saliency loss, or where a script keeps master
+parameters by hand.
 
 Why it matters
 --------------
@@ -42,8 +43,8 @@ from ampify.rules.refusal import refusals
 CODE = "AMP203"
 NAME = "input-gradient-read"
 MESSAGE = (
-    "the gradient read here is no parameter's, and the backward before it also trains: on a scaled loss this "
-    "would read a scaled gradient"
+    "the gradient read here is of nothing known to be a model's parameter, and the backward before it also trains: on "
+    "a scaled loss this may read a scaled gradient"
 )
 HINT = "take this gradient in a backward of its own, with a zero_grad between it and the backward that trains"
 

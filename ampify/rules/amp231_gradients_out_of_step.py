@@ -2,8 +2,9 @@
 
 What it does
 ------------
-With `--target native` it refuses a loop that reads or clips gradients where a step need not follow, that computes a
-gradient penalty, or that steps one optimizer while gradients wait for another.
+With `--target native` it refuses a loop that reads or clips gradients where a step need not follow, or after it where
+another backward may have added to them; that computes a gradient penalty; or that steps one optimizer while gradients
+wait for another.
 
 Why it matters
 --------------
