@@ -284,3 +284,31 @@ def test_torchs_own_decorator_is_for_what_it_hands_on(given: str, use: str, fixe
     assert [done for _, _, done in found] == [fixed]
     _, found = told(tmp_path, "runtime", ops=ops, train=train)
     assert [done for _, _, done in found] == [True]
+
+
+LAYERS = """\
+    @staticmethod
+    def forward(ctx, x, weight, layers):
+        ctx.save_for_backward(x, weight)
+        for layer in layers:
+            x = layer(x)
+        return x @ weight
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "fixed"),
+    [("model(rows), model.weight, layers()", False), ("model(rows), model.weight, [torch.tanh]", True)],
+)
+def test_what_a_forward_goes_through_is_known_to_be_a_list_or_told_of(given: str, fixed: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(module="ops", name="Product").replace(
+        "import Product\n", "import Product\nfrom x import layers\n"
+    )
+    train = train.replace("model(torch.ones(2, 4)), model.weight", given).replace(
+        "    loss =", "    rows = torch.ones(2, 4)\n    loss ="
+    )
+    text = function(LAYERS, f"{PRODUCTS}, None")
+    after, found = told(tmp_path, "native", ops=text, train=train)
+    assert [with_fix for _, _, with_fix in found] == [fixed]
+    assert ("custom_fwd(" in after.get("ops", "")) is fixed

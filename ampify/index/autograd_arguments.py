@@ -30,6 +30,7 @@ from ampify.model import facts as f
 REBUILT = "custom_fwd(cast_inputs=...) would hand {} on as something else"
 CALLED = "custom_fwd(cast_inputs=...) may hand {}, which it calls, on as something else"
 READ = "custom_fwd(cast_inputs=...) may hand {}, whose {} it reads, on as something else"
+LOOPED = "custom_fwd(cast_inputs=...) may hand {}, which it goes through, on as something else"
 _CONTAINERS = frozenset({GENERATOR, "set", "SetComp", "GeneratorExp"})
 _MAKERS = frozenset(
     {"enumerate", "filter", "frozenset", "iter", "map", "namedtuple", "range", "reversed", "set", "zip"}
@@ -112,23 +113,28 @@ class AutogradArguments:
         return named or bool(classes.class_member(value.cls, "__iter__", value))
 
     def _is_harmless(self, given: Iterable[tuple[f.Expr, tuple[Frame, ...]]]) -> bool:
-        """Whether all that is given for a parameter is known, and cannot be gone through."""
+        """Whether all that is given for a parameter is known, and is handed on as it is."""
         values = [self._values(arg, frames) for arg, frames in given]
         return bool(values) and all(found and all(map(self._is_single, found)) for found in values)
 
     def _is_single(self, value: Value) -> bool:
         if isinstance(value, Instance):
             return value.cls is not None and not self._is_iterated(value)
+        if isinstance(value, Container):
+            return not self._is_iterated(value)
         return isinstance(value, FunctionValue | ClassValue | Method | Partial | External | NoneValue | Text)
 
 
 def _doubt(name: str, forward: f.Scope) -> str:
-    """What tells that a parameter is no tensor, and no list, tuple or dict either: it is called, or a field is read."""
+    """What tells that a parameter is no tensor, and no list, tuple or dict either: it is called or
+    gone through, or a field is read."""
     copies = (s.targets for s in statements(forward.body) if isinstance(s, f.Assign) and dotted_name(s.value) == name)
     names = {name, *(dotted_name(target) for targets in copies for target in targets)} - {""}
     called = [node.func for node in parts(forward.body) if isinstance(node, f.Call)]
     if any(dotted_name(func) in names for func in called):
         return CALLED.format(f"`{name}`")
+    if any(isinstance(s, f.For) and dotted_name(s.iterable) in names for s in statements(forward.body)):
+        return LOOPED.format(f"`{name}`")
     methods = set(map(id, called))
     for node in parts(forward.body):
         if not isinstance(node, f.Attribute) or node.attr in _OF_TENSORS or id(node) in methods:
