@@ -56,15 +56,17 @@ class Clips:
         expr: f.Expr,
         frame: Frame,
         spot: Spot | None,
-        seen: frozenset[Write] = frozenset(),
+        seen: set[Write] | None = None,
         *,
         single: bool = True,
     ) -> bool:
         """Whether an expression picks some parameters, or those of one module at a time: values do not tell a part of
         what was made elsewhere from the whole."""
-        return any(self.picks(node, frame, spot, seen, single) for node, _ in in_order(expr))
+        # One for the whole search: what was looked at once, on whatever way, picks nothing.
+        known = set() if seen is None else seen
+        return any(self.picks(node, frame, spot, known, single) for node, _ in in_order(expr))
 
-    def picks(self, node: f.Expr, frame: Frame, spot: Spot | None, seen: frozenset[Write], single: bool) -> bool:
+    def picks(self, node: f.Expr, frame: Frame, spot: Spot | None, seen: set[Write], single: bool) -> bool:
         if not isinstance(node, f.Subscript | f.Attribute | f.Name):
             return False
         values = self.flow.evaluate(node, frame)
@@ -94,16 +96,15 @@ class Clips:
         modules = frozenset(m for owner in owners for m in self.entities.unwrapped(owner))
         return len(modules) < 2 and (spot is None or self.names.single(modules, spot) == modules)
 
-    def partial_write(self, write: Write, seen: frozenset[Write], single: bool) -> bool:
+    def partial_write(self, write: Write, seen: set[Write], single: bool) -> bool:
         """Whether a variable or field is given only some parameters."""
         if write in seen:
             return False
+        seen.add(write)
         frame, span = write
         path = path_to(self.flow.scope(frame).body, span)
         statement = path[-1][0][path[-1][1]] if path else None
-        return isinstance(statement, f.Assign) and self.partial(
-            statement.value, frame, None, seen | {write}, single=single
-        )
+        return isinstance(statement, f.Assign) and self.partial(statement.value, frame, None, seen, single=single)
 
     def whole(self, values: Values) -> frozenset[Value]:
         """The modules whose parameters all are among values, as far as that is certain.

@@ -27,6 +27,7 @@ class Strays:
         self.clips = clips
         self.groups = ParameterGroups(flow)
         self._frozen: bool | None = None
+        self._wholes: dict[Value, frozenset[Value]] = {}
 
     def among(self, event: Event, optimizers: frozenset[Value]) -> Doubt:
         """Whether a clip or a read of gradients takes some that no optimizer of its loop steps; `maybe` where what an
@@ -72,10 +73,11 @@ class Strays:
 
     def wholes(self, optimizer: Value) -> frozenset[Value]:
         """The modules all of whose parameters an optimizer steps."""
-        given = self.flow.store.read(optimizer, "params", None)
-        shared = self.groups.shared_out(given)
-        whole = self.clips.held(optimizer, single=False)
-        return whole | frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
+        if optimizer not in self._wholes:
+            shared = self.groups.shared_out(self.flow.store.read(optimizer, "params", None))
+            owners = frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
+            self._wholes[optimizer] = owners | self.clips.held(optimizer, single=False)
+        return self._wholes[optimizer]
 
     def freezes(self) -> bool:
         """Whether anything in the program puts the gradient of parameters off."""
