@@ -244,6 +244,12 @@ def misread(before: str, after: str, *edits: Edit) -> str | None:
     return gate(before, after, add_import(), *edits)
 
 
+def test_one_of_two_equal_values_of_a_name_may_be_replaced() -> None:
+    before = "from a import f, g\nx = 1\nloss = f(x)\nloss = f(x)\n"
+    edit = Script(before).replace("f(x)", "g(x)")
+    assert gate(before, before.replace("f(x)", "g(x)", 1), edit) is None
+
+
 def test_an_imported_name_must_mean_the_import_where_it_is_used() -> None:
     before = "def f(amp):\n    x = 1\n"
     after = "from ampify_runtime import amp\ndef f(amp):\n    x = 1\n    y = amp.z\n"

@@ -65,8 +65,9 @@ def _moves(meaning: Meaning, gone: Set[Meaning], edits: Sequence[Edit], *, as_of
     if kind in ("from", "import"):
         name = meaning[-1].rpartition(".")[2]
         return any(other[0] == kind and other[-1].rpartition(".")[2] == name for other in gone)
-    # Where a name is bound as often as before, nothing binds it anew: a value was replaced in its place.
-    return kind == "value" and bool(gone) and as_often and any(isinstance(edit, Replace | AddElement) for edit in edits)
+    # Where a name is bound as often as before, nothing binds it anew: a value was replaced in its place, be it one of
+    # several that are alike.
+    return kind == "value" and as_often and any(isinstance(edit, Replace | AddElement) for edit in edits)
 
 
 def _reads_past(reader: Scope, scope: Scope, name: str) -> bool:
