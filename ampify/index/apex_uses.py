@@ -10,7 +10,7 @@ from ampify.apex_catalog import EXTENSIONS, ROOT, has_equal
 from ampify.index.apex_mentions import apex_imports, apex_mentions, is_local, of_apex, torch_is_bound
 from ampify.index.grouping import Groups
 from ampify.index.link import ModuleTable
-from ampify.index.programs import programs
+from ampify.index.programs import IMPORTERS, programs
 from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -19,7 +19,7 @@ from ampify.model.project import TrainingLoop
 from ampify.model.site import Site
 
 # Functions that are given the name of a module as text.
-_BY_NAME = frozenset({"import_module", "__import__", "find_spec", "importorskip"})
+_BY_NAME = IMPORTERS | {"find_spec", "importorskip"}
 _MODULE = re.compile(rf"{ROOT}(\.\w+)*")
 # What parameters come into half precision by.
 _HALF = frozenset("BFloat16Tensor FP16Model HalfTensor bfloat16 convert_network float16 half network_to_half".split())

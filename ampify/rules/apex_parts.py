@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 
 from ampify.apex_successors import public_name
+from ampify.index.grouping import Groups
 from ampify.model.apex import ApexFile, ApexGroup, ApexImport, ApexMention
 from ampify.rules.apex_fates import Fates
 
@@ -29,17 +30,14 @@ def _by_star(file: ApexFile, mention: ApexMention) -> bool:
 
 
 def _tied(imports: Iterable[ApexImport]) -> list[tuple[ApexImport, ...]]:
-    tied: list[tuple[ApexImport, ...]] = []
-    for statement in imports:
-        near = [other for other in tied if any(_shares(statement, one) for one in other)]
-        tied = [other for other in tied if other not in near]
-        tied.append((*(one for other in near for one in other), statement))
-    return tied
-
-
-def _shares(one: ApexImport, other: ApexImport) -> bool:
-    names = {name.bound for name in one.names} & {name.bound for name in other.names}
-    return bool(names) or (one.attempt is not None and one.attempt == other.attempt)
+    together, known = Groups(), tuple(imports)
+    for statement in known:
+        attempt = () if statement.attempt is None else (statement.attempt,)
+        together.merge([statement, *(name.bound for name in statement.names), *attempt])
+    tied: dict[Hashable, list[ApexImport]] = {}
+    for statement in known:
+        tied.setdefault(together.find(statement), []).append(statement)
+    return [tuple(statements) for statements in tied.values()]
 
 
 def steps_in_half(group: ApexGroup, mention: ApexMention) -> bool:
