@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ampify.index.syntax import children, expressions, last_name, statements
+from ampify.index.syntax import assigned, children, expressions, last_name, named, parts, statements
 from ampify.model import facts as f
 
 # By name, the places of the assignments that may have been the last; ENTRY: there may have been none.
@@ -39,7 +39,7 @@ def _tracked(facts: f.FileFacts, scope: f.Scope) -> frozenset[str]:
     """Names of a scope that are bound more than once, and in no way but those told apart."""
     if scope.kind == "class":
         return frozenset()
-    bound = Counter(target.id for statement in statements(scope.body) for target, _ in _assigned(statement))
+    bound = Counter(name.id for statement in statements(scope.body) for name in assigned(statement))
     bound.update(parameter.name for parameter in scope.parameters)
     several = frozenset(name for name, count in bound.items() if count > 1)
     return several - frozenset(_otherwise(facts, scope)) if several else several
@@ -57,39 +57,8 @@ def _otherwise(facts: f.FileFacts, scope: f.Scope) -> Iterator[str]:
             case f.Define():
                 yield facts.scopes[statement.scope].name
             case f.Try():
-                yield from (target.id for s in statements(statement.final) for target, _ in _assigned(s))
-        yield from (e.target.id for root in expressions(statement) for e in _walruses(root))
-
-
-def _walruses(root: f.Expr) -> Iterator[f.Walrus]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, f.Walrus):
-            yield node
-        waiting.extend(children(node))
-
-
-def _assigned(statement: f.Stmt) -> Iterator[tuple[f.Name, bool]]:
-    """The names that a statement itself assigns to, and whether what they held before is gone then."""
-    match statement:
-        case f.Assign():
-            yield from ((n, statement.kind != "AugAssign") for target in statement.targets for n in _names(target))
-        case f.For():
-            yield from ((n, True) for n in _names(statement.target))
-        case f.With():
-            yield from ((n, True) for _, target in statement.items if target is not None for n in _names(target))
-
-
-def _names(target: f.Expr) -> Iterator[f.Name]:
-    match target:
-        case f.Name():
-            yield target
-        case f.Elements():
-            for item in target.items:
-                yield from _names(item)
-        case f.Starred():
-            yield from _names(target.value)
+                yield from (name.id for s in statements(statement.final) for name in assigned(s))
+    yield from (part.target.id for part in parts(scope.body) if isinstance(part, f.Walrus))
 
 
 @dataclass(slots=True)
@@ -160,7 +129,7 @@ class _Walk:
         for context, target in statement.items:
             self.read(context, env)
             if target is not None:
-                env = _with(env, ((name, True) for name in _names(target)), self.names)
+                env = self.after(env, named(target), strong=True)
         end = self.block(statement.body, env)
         if any(isinstance(c, f.Call) and last_name(c.func) in SUPPRESSING for c, _ in statement.items):
             return _joined(end, self.anywhere(statement.body, env))
@@ -176,11 +145,19 @@ class _Walk:
 
     def anywhere(self, body: Iterable[f.Stmt], env: Env) -> Env:
         """What holds when a block is left at any of its places."""
-        assigned = ((name, False) for statement in statements(body) for name, _ in _assigned(statement))
-        return _with(env, assigned, self.names)
+        names = (name for statement in statements(body) for name in assigned(statement))
+        return self.after(env, names, strong=False)
 
     def bound(self, statement: f.Stmt, env: Env) -> Env:
-        return _with(env, _assigned(statement), self.names)
+        return self.after(env, assigned(statement), strong=statement.kind != "AugAssign")
+
+    def after(self, env: Env, names: Iterable[f.Name], *, strong: bool) -> Env:
+        """An environment after assignments; those that do not take the place of what was there add to it."""
+        found = dict(env)
+        for name in names:
+            if name.id in self.names:
+                found[name.id] = frozenset((name.span,)) if strong else found[name.id] | {name.span}
+        return found
 
     def read(self, root: f.Expr, env: Env) -> None:
         waiting = [root]
@@ -194,15 +171,6 @@ class _Walk:
                 pass
             else:
                 waiting.extend(children(node))
-
-
-def _with(env: Env, assigned: Iterable[tuple[f.Name, bool]], names: frozenset[str]) -> Env:
-    """An environment after assignments; one that does not take the place of what was there adds to it."""
-    after = dict(env)
-    for name, strong in assigned:
-        if name.id in names:
-            after[name.id] = frozenset((name.span,)) if strong else after[name.id] | {name.span}
-    return after
 
 
 def _joined(*ends: Env | None) -> Env | None:

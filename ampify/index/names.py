@@ -14,7 +14,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.made_once import made_once
 from ampify.index.moments import Moments, Spot, apart, around
-from ampify.index.syntax import inside, statements
+from ampify.index.syntax import assigned, inside, statements
 from ampify.index.values import LISTS, NOTHING, Container, Frame, Instance, NoneValue, Opaque, Value, Values, ordered
 from ampify.model import facts as f
 
@@ -294,26 +294,6 @@ def fewest(
 
 def _targets(statement: f.Stmt) -> Iterator[str]:
     """Names a statement binds itself."""
-    match statement:
-        case f.Assign():
-            for target in statement.targets:
-                yield from _names(target)
-        case f.For():
-            yield from _names(statement.target)
-        case f.With():
-            for _, name in statement.items:
-                if name is not None:
-                    yield from _names(name)
-        case f.Import():
-            yield from (name.bound for name in statement.names)
-
-
-def _names(target: f.Expr) -> Iterator[str]:
-    match target:
-        case f.Name():
-            yield target.id
-        case f.Elements():
-            for item in target.items:
-                yield from _names(item)
-        case f.Starred():
-            yield from _names(target.value)
+    if isinstance(statement, f.Import):
+        return (name.bound for name in statement.names)
+    return (name.id for name in assigned(statement))

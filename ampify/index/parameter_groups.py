@@ -79,8 +79,9 @@ class ParameterGroups:
 
     def negates(self, one: tuple[str, f.Expr], other: tuple[str, f.Expr]) -> bool:
         path, expr = one
-        negated = isinstance(expr, f.Operation) and expr.operator == "Not"
-        return negated and isinstance(expr, f.Operation) and self.text(path, expr.operands[0]) == self.text(*other)
+        if not isinstance(expr, f.Operation) or expr.operator != "Not":
+            return False
+        return self.text(path, expr.operands[0]) == self.text(*other)
 
     def compares(self, one: tuple[str, f.Expr], other: tuple[str, f.Expr]) -> bool:
         (path, a), (path_too, b) = one, other

@@ -97,6 +97,29 @@ def statements(body: Iterable[f.Stmt]) -> Iterator[f.Stmt]:
             yield from statements(block)
 
 
+def assigned(statement: f.Stmt) -> Iterator[f.Name]:
+    """The names that a statement itself assigns to: those of its blocks, of imports and of definitions apart."""
+    match statement:
+        case f.Assign():
+            yield from (name for target in statement.targets for name in named(target))
+        case f.For():
+            yield from named(statement.target)
+        case f.With():
+            yield from (name for _, target in statement.items if target is not None for name in named(target))
+
+
+def named(target: f.Expr) -> Iterator[f.Name]:
+    """The names in the target of an assignment that it binds."""
+    match target:
+        case f.Name():
+            yield target
+        case f.Elements():
+            for item in target.items:
+                yield from named(item)
+        case f.Starred():
+            yield from named(target.value)
+
+
 def nodes(body: Iterable[f.Stmt]) -> Iterator[tuple[f.Expr, tuple[f.Expr, ...]]]:
     """All expressions of a body in the order of evaluation, each with what it is part of, innermost last."""
     for statement in statements(body):
