@@ -11,10 +11,10 @@ from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
 from ampify.index.penalties import is_penalty
-from ampify.index.syntax import expressions, in_order, is_false, is_none, last_name, statements
+from ampify.index.steps import Steps
+from ampify.index.syntax import expressions, in_order, is_false, last_name, statements
 from ampify.index.values import (
     NOTHING,
-    Container,
     Derived,
     External,
     Frame,
@@ -29,9 +29,8 @@ from ampify.index.values import (
     Values,
     is_masters,
     ordered,
-    trail,
 )
-from ampify.index.words import FOREIGN, NAMES, NOT_OPTIMIZERS, PRECISIONS
+from ampify.index.words import FOREIGN, NAMES, PRECISIONS
 from ampify.model import facts as f
 
 
@@ -41,6 +40,7 @@ class Classifier:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.entities = Entities(flow)
+        self.steps = Steps(flow, self.entities)
         self._targets: dict[tuple[Frame, f.Span], dict[Frame, None]] = {}
         for callee, sites in flow.callers.items():
             for caller, span in sites:
@@ -255,65 +255,8 @@ class Classifier:
         return bool(node.args) and not tensor and any(word in name for word in FOREIGN)
 
     def _step(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
-        optimizers = self.entities.optimizers(receivers)
-        given = any(self._is_given(argument, frame) for argument in (*node.args, *(v for _, v in node.keywords)))
-        stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
-        if receivers and all(isinstance(r, NoneValue) for r in receivers):
-            return
-        if stepped and not optimizers and not inside:
-            scaler = any(isinstance(r, Instance) and r.dotted.startswith(catalog.TORCH_AMP) for r in receivers)
-            yield self._event("step", node, frame, stepped, "scaler" if scaler else "stranger")
-        elif optimizers:
-            yield self._event("step", node, frame, optimizers, "closure" if given else "")
-            wraps = frozenset(r for r in receivers if self._wraps_optimizer(r))
-            if wraps:
-                yield self._event("unknown_step", node, frame, (), trail(wraps))
-        elif not inside and not given and self._may_be_optimizer(node, receivers):
-            yield self._event("unknown_step", node, frame, (), trail(receivers))
-
-    def _is_given(self, argument: f.Expr, frame: Frame) -> bool:
-        """Whether an argument may be anything but None: `closure=None` that no caller sets is not, and neither are
-        `*args` and `**kwargs` that no caller fills."""
-        values = self.flow.evaluate(argument, frame)
-        rest = argument.value if isinstance(argument, f.Starred) else argument
-        if isinstance(rest, f.Name) and any(
-            p.name == rest.id and p.kind in ("star", "doublestar") for p in self.flow.scope(frame).parameters
-        ):
-            return any(self.flow.store.fields(v, None) for v in values)
-        return not is_none(argument) and not (values and all(isinstance(v, NoneValue) for v in values))
-
-    def _wraps_optimizer(self, value: Value) -> bool:
-        """Whether something made outside the project was given an optimizer, and is none that is known."""
-        if not isinstance(value, Instance) or value.cls is not None or self.entities.is_optimizer(value):
-            return False
-        if catalog.is_scheduler(value.dotted) or value not in self.flow.created:
-            return False
-        frame, call = self.flow.created[value]
-        given = (self.flow.evaluate(argument, frame) for argument in (*call.args, *(v for _, v in call.keywords)))
-        return any(self.entities.is_optimizer(v) for values in given for v in values)
-
-    def _may_be_optimizer(self, node: f.Call, receivers: Values) -> bool:
-        if not isinstance(node.func, f.Attribute):
-            return False
-        name = last_name(node.func.value).lower()
-        if any(isinstance(r, Instance) and r.cls is None and catalog.is_scheduler(r.dotted) for r in receivers):
-            return False
-        if "optim" in name:
-            return True
-        if any(word in name for word in NOT_OPTIMIZERS):
-            return False
-        for receiver in receivers:
-            if isinstance(receiver, Instance) and receiver.cls is None and not self._given_parameters(receiver):
-                return False
-        return True
-
-    def _given_parameters(self, made: Instance) -> bool:
-        """Whether something made outside the project was given parameters of a module, or the module, to make it."""
-        frame, call = self.flow.created[made]
-        arguments = [*call.args, *(value for _, value in call.keywords)]
-        given = frozenset().union(*(self.flow.evaluate(argument, frame) for argument in arguments))
-        given |= self.flow.elements(frozenset(v for v in given if isinstance(v, Container)))
-        return any(isinstance(v, Parameters) or self.entities.is_module(v) for v in given)
+        for kind, values, detail in self.steps.of(node, frame, receivers, inside=inside):
+            yield self._event(kind, node, frame, values, detail)
 
     def _zero_grad(
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
