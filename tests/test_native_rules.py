@@ -75,6 +75,14 @@ def script(*lines: str, head: str = HEAD) -> str:
         (script(BACKWARD, UNSCALE, UNSCALE, STEP), {"AMP222"}),
         (script(BACKWARD, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), {"AMP221"}),
         (script(BACKWARD, UNSCALE, "    norm = sum(p.grad.norm() for p in model.parameters())\n", STEP), set()),
+        # The scaler's step unscales what nothing unscaled before it, unless the optimizer does that in its own kernel.
+        (script(BACKWARD, STEP, "    norm = sum(p.grad.norm() for p in model.parameters())\n"), set()),
+        (
+            script(BACKWARD, STEP, "    norm = sum(p.grad.norm() for p in model.parameters())\n").replace(
+                "lr=0.1", "lr=0.1, fused=True"
+            ),
+            {"AMP221"},
+        ),
         (
             script(
                 BACKWARD,
@@ -187,6 +195,19 @@ def test_the_scalers_state_is_added_only_where_it_surely_is(tmp_path: Path) -> N
     (finding,) = [f for f in check(tmp_path, train=maybe).findings if f.code == "AMP420"]
     assert finding.fix is None
     assert not finding.refuses
+
+
+def test_one_unscaling_mends_all_that_is_read_and_clipped_after_it(tmp_path: Path) -> None:
+    read = "    norm = sum(p.grad.norm() for p in model.parameters())\n"
+    old = script(BACKWARD, CLIP, CLIP, read, STEP).replace("torch.amp", "torch.cuda.amp").replace('"cuda"', "")
+    report = check(tmp_path, unsafe=True, train=old)
+    (outcome,) = report.outcomes
+    assert outcome.after is not None
+    assert outcome.after.count("unscale_(") == 1
+    assert outcome.after.index("unscale_(") < outcome.after.index("clip_grad_norm_(")
+    (finding,) = (f for f in report.findings if f.code == "AMP220")
+    assert [place.anchor.line for place in finding.related] == [11, 13, 14]
+    assert codes(check(tmp_path, unsafe=True, train=outcome.after)) == set()
 
 
 def test_what_needs_a_review_is_written_when_asked_for(tmp_path: Path) -> None:

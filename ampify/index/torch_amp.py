@@ -9,7 +9,7 @@ from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, sca
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.switches import Switches
-from ampify.index.syntax import blocks, inside, last_name, path_to, statements
+from ampify.index.syntax import blocks, inside, is_false, last_name, path_to, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Frame, Instance, NoneValue, Value
 from ampify.index.whole_reads import WholeReads
@@ -86,28 +86,51 @@ class TorchAmp:
         return any(e.kind == "step" and e.detail == "scaler" and self.switches.apart(e, step) for e in related)
 
     def early(self, related: tuple[Event, ...]) -> Iterator[Defect]:
-        """Clips and reads of gradients that are still scaled."""
+        """Clips and reads of gradients that are still scaled; what the repair of a clip mends is told with it."""
+        mended: dict[Event, Defect] = {}
         for event in _first(e for e in related if e.kind in ("clip", "grad_read")):
             waiting = [b for b in event.latest if is_scaled(b) and not self.switches.apart(event, b)]
-            if not waiting or self.unscaled(event, waiting):
+            if not waiting or self.between(waiting, event, self.unscalings(event.root)) is not None:
                 continue
-            if event.kind == "clip":
-                related_places = ((waiting[0].anchor, "scaled here"),)
-                yield Defect("clip-before-unscale", event.anchor, "", related_places, self.unscaling(event, waiting))
-            elif event.detail == "parameter" and not event.only_asks and not self.averages(event):
-                yield Defect("gradient-read-before-unscale", event.anchor, "", ((waiting[0].anchor, "scaled here"),))
+            clip = event.kind == "clip"
+            if not clip and (event.detail != "parameter" or event.only_asks or self.averages(event)):
+                continue
+            before = self.between(waiting, event, mended)
+            if before is not None:
+                told = mended[before]
+                mended[before] = replace(told, related=(*told.related, (event.anchor, "and so are these")))
+                continue
+            kind = "clip-before-unscale" if clip else "gradient-read-before-unscale"
+            repair = self.unscaling(event, waiting) if clip else None
+            defect = Defect(kind, event.anchor, "", ((waiting[0].anchor, "scaled here"),), repair)
+            if repair is None:
+                yield defect
+            else:
+                mended[event] = defect
+        yield from mended.values()
 
     def averages(self, event: Event) -> bool:
         """Whether gradients are read to be averaged over processes, which a scale does not disturb."""
         facts = self.flow.files[event.frame.path]
         return any("reduce" in facts.text(s.span) for s in self.flow.scope(event.frame).body)
 
-    def unscaled(self, event: Event, waiting: list[Event]) -> bool:
-        """Whether an `unscale_` comes between the backwards and the event."""
-        places = {b.anchor for b in waiting}
+    def unscalings(self, root: int) -> Iterator[Event]:
+        """What unscales gradients in a run: `unscale_`, and a step that is not handed the scale to do so itself."""
+        for event in self.of_kind("unscale step", root):
+            if event.kind == "unscale" or (event.detail == "scaler" and not any(map(self.is_fused, event.values))):
+                yield event
+
+    def is_fused(self, optimizer: Value) -> bool:
+        """Whether an optimizer may unscale within its own kernel, so that the gradients stay as they were."""
+        made = self.flow.created.get(optimizer) if isinstance(optimizer, Instance) else None
+        return made is None or any(n in ("fused", None) and not is_false(v) for n, v in made[1].keywords)
+
+    def between(self, backwards: list[Event], event: Event, others: Iterable[Event]) -> Event | None:
+        """The first of some events that comes between backwards and another event of the same run."""
+        places = {b.anchor for b in backwards}
         rounds = [e.number for e in self.of_kind("backward", event.root) if e.anchor in places]
         last = max((number for number in rounds if number < event.number), default=-1)
-        return any(last < e.number < event.number for e in self.of_kind("unscale", event.root))
+        return next((e for e in others if e.root == event.root and last < e.number < event.number), None)
 
     def unscaling(self, clip: Event, waiting: list[Event]) -> Repair | None:
         """Where `scaler.unscale_(optimizer)` goes: before the clip, if the step stands beside it."""
