@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ampify.model import facts as f
-
-LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-
-
-def split_lines(text: str) -> tuple[str, ...]:
-    """Lines with their ends, as `ast` counts them: form feeds and other separators do not end a line."""
-    return tuple(LINE.findall(text))
+from ampify.source.lines import split_lines
 
 
 def extract(path: str, text: str) -> f.FileFacts:
@@ -46,8 +40,9 @@ class _Extraction:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.lines = split_lines(text)
-        self.ascii = text.isascii()
+        self.lines = tuple(split_lines(text))
+        # `ast` counts columns in bytes of UTF-8; anchors count characters.
+        self.span: Callable[[ast.expr | ast.stmt], f.Span] = _span if text.isascii() else self.counted_span
         self.scopes: list[f.Scope | None] = []
         self.names: set[str] = set()
         self.methods: set[str] = set()
@@ -57,6 +52,9 @@ class _Extraction:
         self.renames: list[dict[str, str]] = []
         # Of each scope being read, innermost last.
         self.bound: list[_Bindings] = []
+        # The scope being read, and what the qualified names of those inside begin with.
+        self.scope = 0
+        self.prefix = ""
 
     def facts(self, tree: ast.Module) -> f.FileFacts:
         self.scopes.append(None)
@@ -75,35 +73,32 @@ class _Extraction:
         """The quote character that most one-line strings of the file use."""
         return "'" if self.quotes["'"] > self.quotes['"'] else '"'
 
-    def count_quote(self, node: ast.expr, span: f.Span) -> None:
-        opening = self.lines[span[0] - 1][span[1] :].lstrip("rRbBuUfF")[:3]
+    def count_quote(self, span: f.Span) -> None:
+        line, column, _, _ = span
+        # Two letters and three quotes, not the rest of what may be a very long line.
+        opening = self.lines[line - 1][column : column + 5].lstrip("rRbBuUfF")[:3]
         if opening not in ("'''", '"""'):
             self.quotes[opening[:1]] += 1
 
     # Positions
 
     def column(self, line: int, offset: int) -> int:
-        """`ast` counts columns in bytes of UTF-8; anchors count characters."""
-        if self.ascii or offset == 0:
-            return offset
-        return len(self.lines[line - 1].encode()[:offset].decode())
+        text = self.lines[line - 1]
+        return offset if text.isascii() else len(text.encode()[:offset].decode())
 
-    def span(self, node: ast.expr | ast.stmt) -> f.Span:
-        end_line = node.end_lineno or node.lineno
-        end = node.end_col_offset or 0
-        if self.ascii:
-            return (node.lineno, node.col_offset, end_line, end)
-        return (node.lineno, self.column(node.lineno, node.col_offset), end_line, self.column(end_line, end))
+    def counted_span(self, node: ast.expr | ast.stmt) -> f.Span:
+        line, column, end_line, end = _span(node)
+        return (line, self.column(line, column), end_line, self.column(end_line, end))
 
     # Scopes
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, parent: int, prefix: str) -> int:
-        index = len(self.scopes)
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+        index, parent = len(self.scopes), self.scope
         self.scopes.append(None)
-        name = getattr(node, "name", "<lambda>")
+        name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
         self.names.add(name)
-        qualname = f"{prefix}{name}"
-        parameters = tuple(self.parameters(node.args, parent, prefix))
+        qualname = f"{self.prefix}{name}"
+        parameters = tuple(self.parameters(node.args))
         statements = (
             [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
         )
@@ -111,7 +106,7 @@ class _Extraction:
         self.renames.append({p.name: p.name for p in parameters})
         body, names = self.body(statements, index, f"{qualname}.")
         self.renames.pop()
-        decorators = tuple(self.expression(d, parent, prefix) for d in getattr(node, "decorator_list", ()))
+        decorators = () if isinstance(node, ast.Lambda) else self.expressions(node.decorator_list)
         names.bound.update(p.name for p in parameters)
         span = self.span(node)
         self.scopes[index] = f.Scope(
@@ -119,7 +114,7 @@ class _Extraction:
         )
         return index
 
-    def parameters(self, args: ast.arguments, parent: int, prefix: str) -> Iterator[f.Parameter]:
+    def parameters(self, args: ast.arguments) -> Iterator[f.Parameter]:
         positional = [*args.posonlyargs, *args.args]
         missing: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
         groups: list[tuple[str, Iterable[tuple[ast.arg, ast.expr | None]]]] = [
@@ -131,15 +126,15 @@ class _Extraction:
         for kind, pairs in groups:
             for arg, default in pairs:
                 self.names.add(arg.arg)
-                yield f.Parameter(arg.arg, kind, self.expression(default, parent, prefix) if default else None)
+                yield f.Parameter(arg.arg, kind, self.expression(default) if default else None)
 
-    def class_(self, node: ast.ClassDef, parent: int, prefix: str) -> int:
-        index = len(self.scopes)
+    def class_(self, node: ast.ClassDef) -> int:
+        index, parent = len(self.scopes), self.scope
         self.scopes.append(None)
         self.names.add(node.name)
-        qualname = f"{prefix}{node.name}"
-        bases = tuple(self.expression(base, parent, prefix) for base in node.bases)
-        decorators = tuple(self.expression(d, parent, prefix) for d in node.decorator_list)
+        qualname = f"{self.prefix}{node.name}"
+        bases = self.expressions(node.bases)
+        decorators = self.expressions(node.decorator_list)
         body, names = self.body(node.body, index, f"{qualname}.")
         span = self.span(node)
         self.scopes[index] = f.Scope(
@@ -149,29 +144,26 @@ class _Extraction:
 
     def body(self, statements: Iterable[ast.stmt], scope: int, prefix: str) -> tuple[tuple[f.Stmt, ...], _Bindings]:
         """A scope's statements, and the names they bind or declare."""
+        around = self.scope, self.prefix
+        self.scope, self.prefix = scope, prefix
         self.bound.append(_Bindings())
-        block = self.block(statements, scope, prefix)
+        block = self.block(statements)
+        self.scope, self.prefix = around
         return block, self.bound.pop()
 
     # Statements
 
-    def block(self, statements: Iterable[ast.stmt], scope: int, prefix: str) -> tuple[f.Stmt, ...]:
-        return tuple(self.statement(statement, scope, prefix) for statement in statements)
+    def block(self, statements: Iterable[ast.stmt]) -> tuple[f.Stmt, ...]:
+        return tuple([self.statement(statement) for statement in statements])
 
-    def statement(self, node: ast.stmt, scope: int, prefix: str) -> f.Stmt:
+    def statement(self, node: ast.stmt) -> f.Stmt:
         span = self.span(node)
-
-        def expression(child: ast.expr) -> f.Expr:
-            return self.expression(child, scope, prefix)
-
-        def block(children: Iterable[ast.stmt]) -> tuple[f.Stmt, ...]:
-            return self.block(children, scope, prefix)
-
+        expression, block = self.expression, self.block
         match node:
             case ast.Expr():
                 return f.Evaluate(span, expression(node.value))
             case ast.Assign():
-                return f.Assign(span, "Assign", tuple(map(expression, node.targets)), expression(node.value))
+                return f.Assign(span, "Assign", self.expressions(node.targets), expression(node.value))
             case ast.AnnAssign() if node.value is not None:
                 return f.Assign(span, "AnnAssign", (expression(node.target),), expression(node.value))
             case ast.AugAssign():
@@ -182,14 +174,8 @@ class _Extraction:
                 both = (block(node.body), block(node.orelse))
                 return f.Branch(span, "If", expression(node.test), both, bool(node.orelse))
             case ast.For() | ast.AsyncFor():
-                return f.For(
-                    span,
-                    expression(node.target),
-                    expression(node.iter),
-                    block(node.body),
-                    block(node.orelse),
-                    _kind(node),
-                )
+                around = (expression(node.target), expression(node.iter))
+                return f.For(span, *around, block(node.body), block(node.orelse), _kind(node))
             case ast.While():
                 return f.While(span, expression(node.test), block(node.body), block(node.orelse))
             case ast.With() | ast.AsyncWith():
@@ -200,23 +186,23 @@ class _Extraction:
                 return f.With(span, items, block(node.body), _kind(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.bound[-1].bound.add(node.name)
-                decorators = tuple(map(expression, node.decorator_list))
-                return f.Define(span, _kind(node), self.function(node, scope, prefix), decorators)
+                decorators = self.expressions(node.decorator_list)
+                return f.Define(span, _kind(node), self.function(node), decorators)
             case ast.ClassDef():
                 self.bound[-1].bound.add(node.name)
-                decorators = tuple(map(expression, node.decorator_list))
-                return f.Define(span, "ClassDef", self.class_(node, scope, prefix), decorators)
+                decorators = self.expressions(node.decorator_list)
+                return f.Define(span, "ClassDef", self.class_(node), decorators)
             case ast.Import() | ast.ImportFrom():
                 return self.imported(node, span)
             case ast.Break() | ast.Continue():
                 return f.Jump(span, _kind(node))
             case ast.Raise():
-                return f.Jump(span, "Raise", tuple(map(expression, filter(None, (node.exc, node.cause)))))
+                return f.Jump(span, "Raise", self.expressions(filter(None, (node.exc, node.cause))))
             case ast.Match():
                 self.bound[-1].bound.update(_captures(node))
                 arms = tuple(block(case.body) for case in node.cases)
                 tests = [node.subject, *(case.guard for case in node.cases if case.guard is not None)]
-                test = f.Operation(span, "Match", tuple(map(expression, tests)))
+                test = f.Operation(span, "Match", self.expressions(tests))
                 return f.Branch(span, "Match", test, arms, False)
             case ast.Global() | ast.Nonlocal():
                 self.names.update(node.names)
@@ -224,14 +210,15 @@ class _Extraction:
                 self.bound[-1].globally.update(node.names if isinstance(node, ast.Global) else ())
                 return f.Simple(span, _kind(node), (), tuple(node.names))
         if hasattr(node, "handlers"):
-            return self.attempt(node, span, block)
-        operands = tuple(expression(c) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
+            return self.attempt(node, span)
+        operands = self.expressions(c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
         return f.Simple(span, _kind(node), operands)
 
-    def attempt(self, node: ast.stmt, span: f.Span, block: Callable[[Iterable[ast.stmt]], tuple[f.Stmt, ...]]) -> f.Try:
+    def attempt(self, node: ast.stmt, span: f.Span) -> f.Try:
         """`try` and, from Python 3.11 on, `try ... except*`."""
         body, handlers, orelse, final = (getattr(node, n) for n in ("body", "handlers", "orelse", "finalbody"))
         self.bound[-1].bound.update(handler.name for handler in handlers if handler.name)
+        block = self.block
         return f.Try(
             span, block(body), tuple(block(h.body) for h in handlers), block(orelse), block(final), _kind(node)
         )
@@ -255,48 +242,46 @@ class _Extraction:
 
     # Expressions
 
-    def expression(self, node: ast.expr, scope: int, prefix: str) -> f.Expr:
-        span = self.span(node)
-        # Four of five expressions are one of these.
-        if type(node) is ast.Name:
-            return self.name(node, span)
-        if type(node) is ast.Constant:
-            return self.constant(node, span)
+    def expressions(self, found: Iterable[ast.expr]) -> tuple[f.Expr, ...]:
+        return tuple(map(self.expression, found))
 
-        def read(child: ast.expr) -> f.Expr:
-            return self.expression(child, scope, prefix)
+    def expression(self, node: ast.expr) -> f.Expr:
+        make = READERS.get(type(node))
+        return make(self, node, self.span(node)) if make is not None else self.operation(node, self.span(node))
 
-        match node:
-            case ast.Attribute():
-                self.read.add(node.attr)
-                if node.attr == "grad":
-                    self.methods.add(node.attr)
-                return f.Attribute(span, read(node.value), node.attr)
-            case ast.Call():
-                if isinstance(node.func, ast.Attribute):
-                    self.methods.add(node.func.attr)
-                keywords = tuple((k.arg, read(k.value)) for k in node.keywords)
-                return f.Call(span, read(node.func), tuple(map(read, node.args)), keywords)
-            case ast.Tuple() | ast.List() | ast.Set():
-                return f.Elements(span, _kind(node), tuple(map(read, node.elts)))
-            case ast.Dict():
-                keys = tuple(read(k) if k else None for k in node.keys)
-                return f.Mapping(span, keys, tuple(map(read, node.values)))
-            case ast.Subscript():
-                return f.Subscript(span, read(node.value), read(node.slice))
-            case ast.Starred():
-                return f.Starred(span, read(node.value))
-            case ast.Lambda():
-                return f.Lambda(span, self.function(node, scope, prefix))
-            case ast.NamedExpr():
-                self.names.add(node.target.id)
-                self.bound[-1].bound.add(node.target.id)
-                return f.Walrus(span, f.Name(self.span(node.target), self.renamed(node.target.id)), read(node.value))
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                return self.comprehension(node, span, scope, prefix)
+    def operation(self, node: ast.expr, span: f.Span) -> f.Expr:
         if isinstance(node, ast.JoinedStr):
-            self.count_quote(node, span)
-        return f.Operation(span, _kind(node), tuple(map(read, _operands(node))), _operator(node))
+            self.count_quote(span)
+        return f.Operation(span, _kind(node), self.expressions(_operands(node)), _operator(node))
+
+    def attribute(self, node: ast.Attribute, span: f.Span) -> f.Attribute:
+        name = node.attr
+        self.read.add(name)
+        if name == "grad":
+            self.methods.add(name)
+        return f.Attribute(span, self.expression(node.value), name)
+
+    def call(self, node: ast.Call, span: f.Span) -> f.Call:
+        if isinstance(node.func, ast.Attribute):
+            self.methods.add(node.func.attr)
+        keywords = tuple([(k.arg, self.expression(k.value)) for k in node.keywords]) if node.keywords else ()
+        return f.Call(span, self.expression(node.func), self.expressions(node.args), keywords)
+
+    def elements(self, node: ast.Tuple | ast.List | ast.Set, span: f.Span) -> f.Elements:
+        return f.Elements(span, _kind(node), self.expressions(node.elts))
+
+    def mapping(self, node: ast.Dict, span: f.Span) -> f.Mapping:
+        keys = tuple([self.expression(k) if k else None for k in node.keys])
+        return f.Mapping(span, keys, self.expressions(node.values))
+
+    def subscript(self, node: ast.Subscript, span: f.Span) -> f.Subscript:
+        return f.Subscript(span, self.expression(node.value), self.expression(node.slice))
+
+    def walrus(self, node: ast.NamedExpr, span: f.Span) -> f.Walrus:
+        self.names.add(node.target.id)
+        self.bound[-1].bound.add(node.target.id)
+        target = f.Name(self.span(node.target), self.renamed(node.target.id))
+        return f.Walrus(span, target, self.expression(node.value))
 
     def name(self, node: ast.Name, span: f.Span) -> f.Name:
         self.names.add(node.id)
@@ -310,7 +295,7 @@ class _Extraction:
     def constant(self, node: ast.Constant, span: f.Span) -> f.Constant:
         value = node.value
         if isinstance(value, (str, bytes)):
-            self.count_quote(node, span)
+            self.count_quote(span)
         if value is None or isinstance(value, (str, int, float)):
             return f.Constant(span, value)
         return f.Constant(span, repr(value))
@@ -322,7 +307,7 @@ class _Extraction:
         return name
 
     def comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, span: f.Span, scope: int, prefix: str
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, span: f.Span
     ) -> f.Comprehension:
         own = {
             n.id: f"{n.id}@{span[0]}:{span[1]}"
@@ -332,19 +317,41 @@ class _Extraction:
         }
         self.bound[-1].bound.update(own.values())
         # The first iterable is evaluated outside, where its names may be others.
-        source = self.expression(node.generators[0].iter, scope, prefix)
+        source = self.expression(node.generators[0].iter)
         self.renames.append(own)
         generators = tuple(
-            (
-                self.expression(g.target, scope, prefix),
-                self.expression(g.iter, scope, prefix) if number else source,
-                tuple(self.expression(c, scope, prefix) for c in g.ifs),
-            )
+            (self.expression(g.target), self.expression(g.iter) if number else source, self.expressions(g.ifs))
             for number, g in enumerate(node.generators)
         )
-        element = self.expression(node.value if isinstance(node, ast.DictComp) else node.elt, scope, prefix)
+        element = self.expression(node.value if isinstance(node, ast.DictComp) else node.elt)
         self.renames.pop()
         return f.Comprehension(span, _kind(node), element, generators)
+
+    def lambda_(self, node: ast.Lambda, span: f.Span) -> f.Lambda:
+        return f.Lambda(span, self.function(node))
+
+    def starred(self, node: ast.Starred, span: f.Span) -> f.Starred:
+        return f.Starred(span, self.expression(node.value))
+
+
+# A table, for every expression asks: what stands in it not at all is an operation.
+READERS: Final[dict[type[ast.expr], Callable[[_Extraction, Any, f.Span], f.Expr]]] = {
+    ast.Name: _Extraction.name,
+    ast.Constant: _Extraction.constant,
+    ast.Attribute: _Extraction.attribute,
+    ast.Call: _Extraction.call,
+    ast.Dict: _Extraction.mapping,
+    ast.Subscript: _Extraction.subscript,
+    ast.Starred: _Extraction.starred,
+    ast.Lambda: _Extraction.lambda_,
+    ast.NamedExpr: _Extraction.walrus,
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), _Extraction.elements),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), _Extraction.comprehension),
+}
+
+
+def _span(node: ast.expr | ast.stmt) -> f.Span:
+    return (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
 def _kind(node: ast.AST) -> str:

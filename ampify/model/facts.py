@@ -6,16 +6,16 @@ column) as in `Anchor`; `kind` is the `ast` class name where one type here stand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ampify.model.anchor import Anchor
+from ampify.model.node import node
 from ampify.model.section import Section, SectionKind
 
 Span: TypeAlias = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Name:
     """A name; one bound by a comprehension is spelled `name@line:column`, since it has a scope of its own."""
 
@@ -24,7 +24,7 @@ class Name:
     kind: str = "Name"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Attribute:
     """`value.attr`."""
 
@@ -34,7 +34,7 @@ class Attribute:
     kind: str = "Attribute"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Call:
     """A call; a keyword without a name is `**value`."""
 
@@ -45,7 +45,7 @@ class Call:
     kind: str = "Call"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Constant:
     """A literal; `value` is kept for strings, numbers, booleans and None."""
 
@@ -54,7 +54,7 @@ class Constant:
     kind: str = "Constant"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Elements:
     """A tuple, list or set display."""
 
@@ -63,7 +63,7 @@ class Elements:
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Mapping:
     """A dict display; a key of None is `**value`."""
 
@@ -73,7 +73,7 @@ class Mapping:
     kind: str = "Dict"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Subscript:
     """`value[index]`."""
 
@@ -83,7 +83,7 @@ class Subscript:
     kind: str = "Subscript"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Starred:
     """`*value`."""
 
@@ -92,7 +92,7 @@ class Starred:
     kind: str = "Starred"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Comprehension:
     """A comprehension or generator; `generators` are (target, iterable, conditions); a dict's element is its value."""
 
@@ -102,7 +102,7 @@ class Comprehension:
     generators: tuple[tuple[Expr, Expr, tuple[Expr, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Lambda:
     """A lambda; `scope` is the index of its scope in `FileFacts.scopes`."""
 
@@ -111,7 +111,7 @@ class Lambda:
     kind: str = "Lambda"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Walrus:
     """`(target := value)`."""
 
@@ -121,7 +121,7 @@ class Walrus:
     kind: str = "NamedExpr"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Operation:
     """Any other expression, as its operands in order of evaluation; `operator` is the `ast` class name of what a
     `BoolOp`, a `UnaryOp`, a `BinOp` or a `Compare` of two does with them."""
@@ -148,7 +148,7 @@ Expr: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Assign:
     """An assignment; `kind` tells Assign, AnnAssign and AugAssign apart."""
 
@@ -158,7 +158,7 @@ class Assign:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Evaluate:
     """An expression statement."""
 
@@ -167,7 +167,7 @@ class Evaluate:
     kind: str = "Expr"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Return:
     """A return statement."""
 
@@ -176,7 +176,7 @@ class Return:
     kind: str = "Return"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Branch:
     """An `if` (two arms) or a `match` (an arm a case); without an `else`, `exhaustive` is False and no arm may run."""
 
@@ -187,7 +187,7 @@ class Branch:
     exhaustive: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class For:
     """A `for` loop."""
 
@@ -199,7 +199,7 @@ class For:
     kind: str = "For"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class While:
     """A `while` loop."""
 
@@ -210,7 +210,7 @@ class While:
     kind: str = "While"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class With:
     """A `with` statement; `items` are (context expression, target)."""
 
@@ -220,7 +220,7 @@ class With:
     kind: str = "With"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Try:
     """A `try` statement."""
 
@@ -232,7 +232,7 @@ class Try:
     kind: str = "Try"
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Define:
     """A function or class definition; `scope` is its index in `FileFacts.scopes`."""
 
@@ -242,7 +242,7 @@ class Define:
     decorators: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class ImportedName:
     """One name an import binds: `module` as written, `level` leading dots, `attribute` None for `import module`."""
 
@@ -252,7 +252,7 @@ class ImportedName:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Import:
     """An import statement; a star import has one name bound as `*`."""
 
@@ -261,7 +261,7 @@ class Import:
     names: tuple[ImportedName, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Jump:
     """`break`, `continue` or `raise`."""
 
@@ -270,7 +270,7 @@ class Jump:
     operands: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Simple:
     """Any other statement, as the expressions it evaluates."""
 
@@ -283,7 +283,7 @@ class Simple:
 Stmt: TypeAlias = Assign | Evaluate | Return | Branch | For | While | With | Try | Define | Import | Jump | Simple
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Parameter:
     """A parameter; `kind` is positional, keyword, star or doublestar."""
 
@@ -292,7 +292,7 @@ class Parameter:
     default: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class Scope:
     """A module, class, function or lambda. `parent` is the index of the enclosing scope; `outer` lists names declared
     `global` or `nonlocal`, `globally` the former; `decorators` and `bases` are expressions of the enclosing scope."""
@@ -312,7 +312,7 @@ class Scope:
     globally: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@node(frozen=True, slots=True)
 class FileFacts:
     """One file: its scopes (the first is the module), all its import statements, the names it uses and the methods it
     calls anywhere (and `grad`, if it reads one), the variables and attributes it reads, its lines with their ends, and

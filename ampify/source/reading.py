@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 import tokenize
 from pathlib import Path
 from typing import Final
 
 from ampify.model.source import SourceFile
 from ampify.source.failure import NOT_DECODABLE, NOT_READABLE, NOT_TEXT, UnreadableSource
-from ampify.source.lines import LINE_END
 from ampify.source.notebook_cells import SUFFIX, decode_notebook
 
 _WIDE_MARKS: Final = (
@@ -19,6 +19,8 @@ _WIDE_MARKS: Final = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+# A declaration of the encoding stands in one of the first two lines.
+_FIRST_TWO: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?[^\r\n]*")
 
 
 def read_source(path: Path, display: str) -> SourceFile:
@@ -64,8 +66,11 @@ def _refuse_binary(raw: bytes) -> None:
 
 def _declared_encoding(raw: bytes) -> str:
     """The name of the codec the file asks for; "utf-8" for UTF-8 with a byte-order mark."""
+    head = _FIRST_TWO.match(raw)
+    if head is None or b"coding" not in head[0]:
+        return "utf-8"
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(_with_plain_line_ends(raw)).readline)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(_with_plain_line_ends(head[0])).readline)
     except SyntaxError as error:
         # Without a declaration the same error stands for bytes that are not UTF-8: `_decode` names their line.
         if "invalid or missing encoding" in str(error):
@@ -84,7 +89,8 @@ def _decode(raw: bytes, encoding: str) -> str:
     hint = "save the file as UTF-8, or name its real encoding in a `coding:` comment on the first line"
     try:
         text = raw.decode(encoding)
-        survives = text.encode(encoding) == raw
+        # What is strictly UTF-8 is so in one way.
+        survives = encoding == "utf-8" or text.encode(encoding) == raw
     except UnicodeDecodeError as error:
         message = f"is not {encoding} text: {error.reason}"
         raise UnreadableSource(NOT_DECODABLE, message, hint, _line_of(raw, error.start)) from error
@@ -96,8 +102,9 @@ def _decode(raw: bytes, encoding: str) -> str:
 
 
 def _commonest_line_end(text: str) -> str:
-    ends = LINE_END.findall(text)
-    return max(("\n", "\r\n", "\r"), key=ends.count)
+    both = text.count("\r\n")
+    counts = {"\n": text.count("\n") - both, "\r\n": both, "\r": text.count("\r") - both}
+    return max(counts, key=counts.__getitem__)
 
 
 def _line_of(raw: bytes, place: int) -> int:
