@@ -218,16 +218,17 @@ def test_a_backward_outside_is_scaled_where_amp_is_always_on(tmp_path: Path) -> 
     assert "    with amp.scale_loss(loss, optimizer) as scaled_loss:\n        scaled_loss.backward()\n" in after
 
 
-def test_a_clip_of_the_models_parameters_is_named_where_amp_may_not_be_imported(tmp_path: Path) -> None:
+def test_a_clip_of_the_models_parameters_is_mended_where_the_import_might_fail(tmp_path: Path) -> None:
     text = switched(
         "if args.fp16:\n    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()\n"
         "else:\n    loss.backward()\n"
         "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     ).replace("from apex import amp\n", "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n")
-    report = migrate(tmp_path, train=text)
-    assert [(f.code, f.fix is None, f.refuses) for f in report.findings if f.code == "AMP202"] == [
-        ("AMP202", True, False)
-    ]
+    after = text_of(migrate(tmp_path, train=text))
+    assert after is not None
+    # The runtime needs torch alone: it is there, whether amp is on or not.
+    assert after.startswith("import argparse\nimport torch\nfrom ampify_runtime import amp\ntry:\n")
+    assert "clip_grad_norm_(amp.master_params(optimizer), 1.0)" in after
 
 
 def test_amp_state_that_joins_the_checkpoint_under_a_condition_is_there(tmp_path: Path) -> None:

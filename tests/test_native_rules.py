@@ -18,6 +18,27 @@ other = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cuda")
 clip = torch.nn.utils.clip_grad_norm_
 """
+# What many scripts do where torch may have no scaler.
+STOOD_IN = """\
+import torch
+try:
+    from torch.amp import GradScaler
+except ImportError:
+    class GradScaler:
+        def __init__(self, device):
+            pass
+        def scale(self, loss):
+            return loss
+        def unscale_(self, optimizer):
+            pass
+        def step(self, optimizer):
+            optimizer.step()
+        def update(self):
+            pass
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = GradScaler("cuda")
+"""
 FORWARD = """\
     optimizer.zero_grad()
     with torch.autocast("cuda"):
@@ -96,6 +117,7 @@ def script(*lines: str, head: str = HEAD) -> str:
         (script(BACKWARD, STEP, "    scaler.step(other)\n    scaler.update()\n"), {"AMP224"}),
         (script(BACKWARD, "    scaler.step(optimizer)\n    scaler.step(other)\n    scaler.update()\n"), set()),
         (script(BACKWARD, "    optimizer.step()\n    scaler.update()\n"), {"AMP225"}),
+        (script(BACKWARD, UNSCALE, CLIP, STEP, head=STOOD_IN), set()),
         (script("        scaler.scale(loss).backward()\n", STEP), {"AMP320"}),
         (script(BACKWARD, STEP).replace('autocast("cuda")', 'autocast("cuda", dtype=torch.bfloat16)'), {"AMP321"}),
         (script(BACKWARD, STEP).replace("loss = model", "loss = model.half()"), {"AMP323"}),

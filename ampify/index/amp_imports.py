@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ampify import catalog
-from ampify.index.syntax import last_name
+from ampify.index.syntax import last_name, statements
 from ampify.model import facts as f
 
 _EXITS = frozenset({"exit", "_exit"})
@@ -19,6 +19,13 @@ def sure_name(facts: f.FileFacts, module: str) -> str | None:
 def possible_name(facts: f.FileFacts, module: str) -> str | None:
     """The name that an import of amp binds anywhere in the file, if there is one."""
     return _bound(facts.imports, module)
+
+
+def name_to_use(facts: f.FileFacts, module: str) -> str:
+    """The name that amp is to have in new code: that of an import of the module's own, if there is one. One that a
+    function binds for itself is none to share: where it does not get to its import, the name is not bound."""
+    own = statements(facts.scopes[0].body)
+    return sure_name(facts, module) or _bound(own, module) or free_name(facts)
 
 
 def free_name(facts: f.FileFacts) -> str:

@@ -27,7 +27,14 @@ from ampify.index.values import Derived, Frame, Opaque, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import NativeAmp
-from ampify.model.project import BackwardCall, BinaryCrossEntropy, ClipCall, Obstacle, TrainingLoop
+from ampify.model.project import (
+    BackwardCall,
+    BinaryCrossEntropy,
+    ClipCall,
+    Initialize,
+    Obstacle,
+    TrainingLoop,
+)
 from ampify.model.settings import Target
 
 Loops: TypeAlias = frozenset[tuple[Frame, f.Span]]
@@ -107,7 +114,7 @@ class Assembly:
             loads=self.states.loads(by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
             functions=self.functions.reached({frame.path for e in backwards for frame, _ in e.stack}),
-            late_wraps=tuple(self.late_wraps(related)),
+            late_wraps=tuple(self.late_wraps(related, initializes)),
             strays=tuple(doubts["maybe"]),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
@@ -310,13 +317,13 @@ class Assembly:
         facts = self.flow.files[event.frame.path]
         return BinaryCrossEntropy(event.anchor, facts.anchor(event.node.func), facts.text(event.node.func.span))
 
-    @staticmethod
-    def late_wraps(related: Iterable[Event]) -> Iterator[Anchor]:
-        """Parallel wraps that come before the optimizer is built."""
+    def late_wraps(self, related: Iterable[Event], places: Iterable[Initialize]) -> Iterator[Anchor]:
+        """Parallel wraps that come before the optimizer is built, or before what else `amp.initialize` waits for."""
         events = list(related)
-        built = min((e.number for e in events if e.kind == "build"), default=0)
+        built = max((e.number for e in events if e.kind == "build"), default=0)
+        spots = [spot for place in places if not place.present for spot in self.initializing.spots[place.anchor]]
         for event in by_anchor(events, "wrap"):
-            if event.number < max((e.number for e in events if e.kind == "build"), default=built):
+            if event.number < built or any(_is_over(event, spot) for spot in spots):
                 yield event.anchor
 
 
@@ -325,6 +332,11 @@ def _left_to_torch(loop: TrainingLoop, native: NativeAmp) -> TrainingLoop:
     calls = tuple(replace(call, off=True) for call in loop.backward_calls)
     loop = replace(loop, initializes=(), clips=(), saves=(), loads=(), cross_entropies=(), late_wraps=(), strays=())
     return replace(loop, backward_calls=calls, native=native)
+
+
+def _is_over(event: Event, spot: Spot) -> bool:
+    """Whether an event has happened when the statement that its own frame, or a caller of that, is at is done."""
+    return event.root == spot.root and any(frame is spot.frame and at[:2] < spot.at[2:] for frame, at in event.stack)
 
 
 def by_anchor(events: Iterable[Event], kind: str = "backward") -> list[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ampify.index.amp_imports import free_name, possible_name, sure_name
+from ampify.index.amp_imports import name_to_use, possible_name, sure_name
 from ampify.index.apex_loads import apex_loads
 from ampify.index.apex_uses import apex_groups, leaving
 from ampify.index.evidence import unmet
@@ -86,7 +86,7 @@ def build_project(
         listed=tuple(sorted(listed, key=lambda s: (s.anchor, s.kind))),
         obstacles=in_charge(obstacles, sites, files),
         unreadable=tuple(unreadable),
-        amp_names={path: sure.get(path) or possible.get(path) or free_name(facts) for path, facts in files.items()},
+        amp_names={path: name_to_use(facts, module) for path, facts in files.items()},
         imports_amp=frozenset(sure),
         may_import_amp=frozenset(possible) - frozenset(sure),
         apex=apex,

@@ -12,9 +12,11 @@ from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
 from ampify.index.penalties import is_penalty
 from ampify.index.steps import Steps
-from ampify.index.syntax import expressions, in_order, is_false, last_name, statements
+from ampify.index.syntax import expressions, gathered, in_order, is_false, last_name, statements
 from ampify.index.values import (
+    LISTS,
     NOTHING,
+    Container,
     Derived,
     External,
     Frame,
@@ -30,7 +32,7 @@ from ampify.index.values import (
     is_masters,
     ordered,
 )
-from ampify.index.words import FOREIGN, NAMES, PRECISIONS
+from ampify.index.words import FOREIGN, NAMES, PRECISIONS, aliases
 from ampify.model import facts as f
 
 
@@ -51,7 +53,7 @@ class Classifier:
         for instance in flow.created:
             if instance in self.trained or self.entities.is_optimizer(instance):
                 self._places.setdefault(instance.place, []).append(instance)
-        self._aliases = {path: dict(_aliases(facts)) for path, facts in flow.files.items()}
+        self._aliases = {path: dict(aliases(facts)) for path, facts in flow.files.items()}
         self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
         self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
         self._found: dict[Frame, dict[int, list[Event]]] = {}
@@ -107,6 +109,8 @@ class Classifier:
                 return node.attr == "grad"
             case f.Mapping():
                 return True
+            case f.Comprehension():
+                return node.kind == "DictComp"
             case f.Call():
                 return self._has_bce or self.name(node.func, path) in NAMES or (path, node.span) in self._places
         return False
@@ -141,6 +145,10 @@ class Classifier:
                 states = self._states(node.values, frame)
                 if states:
                     yield self._event("save", node, frame, states, "dict")
+            case f.Comprehension():
+                states = self._states((node,), frame)
+                if states:
+                    yield self._event("save", node, frame, states, "each")
             case f.Call():
                 built = [i for i in self._places.get((frame.path, node.span), ()) if i.sites == frame.sites]
                 if built:
@@ -169,9 +177,16 @@ class Classifier:
         return isinstance(value, Opaque) and (self.entities.is_module(value.of) or self._is_parameter(value.of))
 
     def _states(self, values: tuple[f.Expr, ...], frame: Frame) -> tuple[Value, ...]:
-        """Optimizers whose state is among these expressions."""
-        states = (state for value in values for state in self.flow.evaluate(value, frame))
+        """Optimizers whose state is among these expressions, or in lists and the like among them."""
+        parts = (part for value in values for part in gathered(value))
+        states = (state for part in parts for state in self.flow.evaluate(part, frame))
         return tuple(s.of for s in states if isinstance(s, State) and self.entities.is_optimizer(s.of))
+
+    def _listed_states(self, expr: f.Expr, frame: Frame) -> tuple[Value, ...]:
+        """Optimizers whose state an expression is, or has among its elements if it is a list."""
+        lists = frozenset(v for v in self.flow.evaluate(expr, frame) if isinstance(v, Container) and v.part in LISTS)
+        inside = (s.of for s in ordered(self.flow.elements(lists)) if isinstance(s, State))
+        return self._states((expr,), frame) or tuple(o for o in inside if self.entities.is_optimizer(o))
 
     def _call(self, node: f.Call, frame: Frame) -> Iterator[Event]:
         callees = self.flow.calls.callee(node, frame)
@@ -204,8 +219,11 @@ class Classifier:
             states = self._states(tuple(value for _, value in node.keywords), frame)
             if states:
                 yield self._event("save", node, frame, states, "call")
+            elif states := self._states(node.args, frame):
+                yield self._event("save", node, frame, states, "each")
         elif dotted == "torch.save" and node.args:
-            states = self._states(node.args[:1], frame)
+            # A dict that is made of states is told of by itself.
+            states = () if node.args[0].kind == "DictComp" else self._listed_states(node.args[0], frame)
             if states:
                 yield self._event("save", node, frame, states, "alone")
             elif any(isinstance(v, State) for v in arguments):
@@ -227,6 +245,8 @@ class Classifier:
     def _backward(
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
     ) -> Iterator[Event]:
+        if self.entities.differentiates(frame.path, self.flow.scope(frame)):
+            return
         if any(isinstance(c, External) and c.dotted in catalog.BACKWARD_FUNCTIONS for c in callees):
             tensors = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
             yield self._event("backward", node, frame, tuple(tensors), "function")
@@ -328,13 +348,6 @@ class Classifier:
         given = (v for a in (*node.args, *(v for _, v in node.keywords)) for v in self.flow.evaluate(a, frame))
         found = (PRECISIONS.get(v.dotted.rpartition(".")[2]) for v in given if isinstance(v, External))
         return next((kind for kind in found if kind is not None), None)
-
-
-def _aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
-    """Names under which a file imports one of `NAMES`."""
-    for name in (n for statement in facts.imports for n in statement.names):
-        if name.attribute in NAMES and name.bound != name.attribute:
-            yield name.bound, str(name.attribute)
 
 
 HANDLERS = {

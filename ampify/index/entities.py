@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from ampify import catalog
+from ampify.index.autograd_methods import frames_in
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.values import (
+    ClassValue,
     Container,
     Derived,
     External,
@@ -19,6 +21,7 @@ from ampify.index.values import (
     Values,
     ordered,
 )
+from ampify.model import facts as f
 
 
 class Entities:
@@ -86,6 +89,17 @@ class Entities:
             elif isinstance(value, Instance) and self.is_optimizer(value):
                 found |= self._parameter_owners(self.flow.store.read(value, "params", None), seen)
         return found
+
+    # Functions
+
+    def differentiates(self, path: str, scope: f.Scope) -> bool:
+        """Whether a function is the `backward` of a `torch.autograd.Function` of the project's: autograd calls it, with
+        gradients that are scaled already if the loss is."""
+        around = self.flow.files[path].scopes[scope.parent] if scope.parent is not None else None
+        if around is None or around.kind != "class" or scope.name != "backward":
+            return False
+        classes = (self.flow.make(ClassValue, path, around.index, o) for o in frames_in(self.flow, path, around.parent))
+        return any(catalog.AUTOGRAD_BASES.intersection(self.flow.classes.external_bases(cls)) for cls in classes)
 
     # Modules
 

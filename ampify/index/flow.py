@@ -305,7 +305,8 @@ class Flow:
                     fields[name] = fields.get(name, NOTHING) | values
                 return self.container((frame.path, expr.span), frame, "dict", fields)
             case f.Subscript():
-                return self.element(self.evaluate(expr.value, frame), subscript_key(expr.index))
+                found = self.element(self.evaluate(expr.value, frame), subscript_key(expr.index))
+                return found | self.by_name(expr, frame)
             case f.Starred():
                 return self.evaluate(expr.value, frame)
             case f.Comprehension():
@@ -332,6 +333,15 @@ class Flow:
         if expr.kind in ("IfExp", "BoolOp", "Await", "YieldFrom"):
             return found
         return frozenset(v for v in found if isinstance(v, Derived | Parameters | Container | Opaque))
+
+    def by_name(self, expr: f.Subscript, frame: Frame) -> Values:
+        """The attributes that `self.__dict__[name]` asks for."""
+        if not isinstance(expr.value, f.Attribute) or expr.value.attr != "__dict__":
+            return NOTHING
+        owners = self.evaluate(expr.value.value, frame)
+        own = frozenset(o for o in owners if isinstance(o, Instance) and o.cls is not None)
+        names = [v.text for v in self.evaluate(expr.index, frame) if isinstance(v, Text)]
+        return NOTHING.union(*(self.attribute(own, name, called=False) for name in names))
 
     def entered(self, values: Values) -> Values:
         """What `with` binds: of a generator, which is a context manager's function then, what it yields."""

@@ -254,7 +254,8 @@ class Loops:
         """Backwards in statements that no run gets to, or got to in the time there is: nothing is known of them."""
         for path in sorted(self.flow.leading):
             facts = self.flow.files[path]
-            for statement in (s for scope in facts.scopes for s in statements(scope.body)):
+            scopes = (scope for scope in facts.scopes if not self.entities.differentiates(path, scope))
+            for statement in (s for scope in scopes for s in statements(scope.body)):
                 if self.trace.exhausted or (path, statement.span) not in self.trace.met:
                     nodes = (node for expression in expressions(statement) for node, _ in in_order(expression))
                     yield from (facts.anchor(node) for node in nodes if _calls_backward(node))

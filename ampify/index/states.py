@@ -34,6 +34,8 @@ class States:
             present = any(self.is_amp_state(v, event) for v in values) or self.beside(event, AMP_STATE)
             return StateSave(event.anchor, event.anchor, statement, None, present, self._read_whole(event.node, event))
         target = event.statement.targets[0] if isinstance(event.statement, f.Assign) else None
+        if event.detail == "each":
+            return self._save_of_each(event, target)
         if event.detail == "state" and isinstance(target, f.Subscript) and stores(event):
             base = facts.text(target.value.span)
             present = self.beside(event, AMP_STATE)
@@ -41,6 +43,18 @@ class States:
         if event.detail == "alone":
             return StateSave(event.anchor, None, statement, None, False)
         return None
+
+    def _save_of_each(self, event: Event, target: f.Expr | None) -> StateSave | None:
+        """A dict made of several states at once: one more goes in behind it, if it has a name. What is an element
+        itself is told of where it becomes one."""
+        facts = self.flow.files[event.frame.path]
+        if any(isinstance(part, f.Mapping | f.Elements | f.Comprehension) for part in event.parents) or stores(event):
+            return None
+        whole = isinstance(event.statement, f.Assign) and event.statement.value is event.node
+        named = facts.text(target.span) if whole and target is not None and _plain(target) else None
+        present = self.beside(event, AMP_STATE)
+        read_whole = self._read_whole(event.node, event)
+        return StateSave(event.anchor, None, facts.anchor(event.statement), named, present, read_whole)
 
     def loads(self, events: Sequence[Event]) -> tuple[StateLoad, ...]:
         """Loads of optimizer state; those that follow upon each other, from one checkpoint, share the last's statement.

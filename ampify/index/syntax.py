@@ -205,3 +205,15 @@ def is_none(expr: f.Expr) -> bool:
 def is_false(expr: f.Expr) -> bool:
     """Whether an expression is the constant False."""
     return isinstance(expr, f.Constant) and expr.value is False
+
+
+def gathered(expr: f.Expr) -> Iterator[f.Expr]:
+    """What an expression puts into the list, tuple or dict that it makes; else itself."""
+    match expr:
+        case f.Elements():
+            for item in expr.items:
+                yield from gathered(item)
+        case f.Comprehension():
+            yield from gathered(expr.element)
+        case _:
+            yield expr

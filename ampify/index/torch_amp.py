@@ -18,6 +18,7 @@ from ampify.model.anchor import Anchor
 from ampify.model.native import Defect, NativeAmp, Repair
 
 _BFLOAT16 = "bfloat16"
+_SCALER = "GradScaler"
 _LEAVING = (f.Return, f.Jump)
 
 
@@ -78,12 +79,19 @@ class TorchAmp:
         yield from self.never_updated(related)
         for backward in scaled:
             for step in backward.feeds.values():
-                if step.detail == "" and not self.switches.apart(step, backward) and not self.guarded(step, related):
+                past = step.detail == "" and not self.switches.apart(step, backward)
+                if past and not self.guarded(step, related) and not self.stands_in(step):
                     yield Defect("step-past-scaler", step.anchor, "", ((backward.anchor, "scaled here"),))
 
     def guarded(self, step: Event, related: tuple[Event, ...]) -> bool:
         """Whether a step of the scaler stands in another arm of the condition that a plain step is under."""
         return any(e.kind == "step" and e.detail == "scaler" and self.switches.apart(e, step) for e in related)
+
+    def stands_in(self, step: Event) -> bool:
+        """Whether a step is that of a class of the project's own that takes the scaler's place where torch has none."""
+        parent = self.flow.scope(step.frame).parent
+        around = self.flow.files[step.frame.path].scopes[parent] if parent is not None else None
+        return around is not None and around.kind == "class" and around.name == _SCALER
 
     def early(self, related: tuple[Event, ...]) -> Iterator[Defect]:
         """Clips and reads of gradients that are still scaled; what the repair of a clip mends is told with it."""
@@ -392,6 +400,8 @@ def _keeps(event: Event) -> bool:
     """Whether optimizer state is stored here, in a dict or a file."""
     if event.detail == "state":
         return isinstance(event.statement, f.Assign) and isinstance(event.statement.targets[0], f.Subscript)
+    if event.detail == "each":
+        return not any(isinstance(part, f.Mapping | f.Elements | f.Comprehension) for part in event.parents)
     return event.detail in ("dict", "call", "alone")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ampify import catalog
 from ampify.index.events import EventKind
+from ampify.model import facts as f
 
 NAMES = (
     frozenset(
@@ -40,3 +43,10 @@ PRECISIONS: dict[str, EventKind] = {
     "DoubleTensor": "double",
 }
 FOREIGN = ("optim", "accelerator", "engine", "fabric", "strategy", "scaler", "amp", "manager", "runner", "trainer")
+
+
+def aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
+    """Names under which a file imports one of `NAMES`."""
+    for name in (n for statement in facts.imports for n in statement.names):
+        if name.attribute in NAMES and name.bound != name.attribute:
+            yield name.bound, str(name.attribute)

@@ -79,7 +79,9 @@ def _finding(project: Project, settings: Settings, loop: TrainingLoop, place: In
         edits.append(InsertBefore(place.flag.parse, _option(project, settings, place.flag)))
     if any(backward.off for backward in loop.backward_calls):
         return Finding(CODE, NAME, place.anchor, message, WHERE_ON, refuses=True, loop=loop.id)
-    fix = migrating(project, settings, loop, place.anchor.path, *edits)
+    # Where amp is on by a condition, only the author can say that it is for these, too.
+    bound = loop.switched and place.anchor.path in project.may_import_amp
+    fix = None if bound else migrating(project, settings, loop, place.anchor.path, *edits)
     hint = "" if fix else CONDITIONAL_AMP
     return Finding(CODE, NAME, place.anchor, message, hint, fix, refuses=fix is None, loop=loop.id)
 

@@ -1,9 +1,9 @@
-"""The optimizer's state goes into a file of its own, where amp's state has no place.
+"""The optimizer's state is saved where amp's state cannot be put beside it by itself.
 
 What it does
 ------------
-Points to a `torch.save(optimizer.state_dict(), ...)` of a loop that is migrated. It changes nothing and refuses
-nothing: the loop is migrated all the same.
+Points to a `torch.save(optimizer.state_dict(), ...)` of a loop that is migrated, or to a list or dict that is made of
+the states of several objects at once. It changes nothing and refuses nothing: the loop is migrated all the same.
 
 Why it matters
 --------------
@@ -38,7 +38,7 @@ from ampify.model.settings import Settings
 
 CODE = "AMP402"
 NAME = "optimizer-state-saved-alone"
-MESSAGE = "the optimizer's state is saved in a file of its own, without the loss scale: a resumed run will find it anew"
+MESSAGE = "the optimizer's state is saved here without the loss scale, which a resumed run will have to find anew"
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
@@ -46,12 +46,14 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     refused = {obstacle.loop for obstacle in project.obstacles}
     for loop in project.loops:
         if loop.id not in refused:
-            yield from _findings(project, loop)
+            yield from _findings(project, settings, loop)
 
 
-def _findings(project: Project, loop: TrainingLoop) -> Iterator[Finding]:
+def _findings(project: Project, settings: Settings, loop: TrainingLoop) -> Iterator[Finding]:
     for save in loop.saves:
         if save.container is None and save.target is None and not save.present:
             amp = project.amp(save.site.path)
             hint = f"save {amp}.state_dict() beside it and load it after {amp}.initialize, if runs are resumed"
+            if settings.target == "native":
+                hint = "save the scaler's state_dict() beside it and load both, if runs are resumed"
             yield Finding(CODE, NAME, save.site, MESSAGE, hint, loop=loop.id)

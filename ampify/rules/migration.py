@@ -14,9 +14,10 @@ CONDITIONAL_AMP = "amp is imported here only in a function or under a condition:
 
 
 def migrating(project: Project, settings: Settings, loop: TrainingLoop, path: str, *edits: Edit) -> Fix | None:
-    """A fix in one file of a loop, with the import of `amp` that its code needs; None where both the loop and the file
-    have `amp` only under a condition, so that the author must say how it goes on to be one."""
-    if loop.switched and path in project.may_import_amp:
+    """A fix in one file of a loop, with the import of `amp` that its code needs; None where the loop has `amp` only
+    under a condition, and that of NVIDIA apex, which stays: the runtime's has another state."""
+    stays = any(group.blocked for group in project.apex if loop.id in group.loops)
+    if stays and loop.switched and path in project.may_import_amp:
         return None
     amp = project.amp(path)
     if path in project.imports_amp:
