@@ -26,7 +26,6 @@ CASES = {case.name: case for case in all_cases()}
 BY_HAND = [name for name, case in CASES.items() if (case.folder / "after-native").is_dir()]
 # Scripts that train, and what the native target refuses of them, with the code that says why.
 REFUSED = {
-    "bce_loss": "AMP230",
     "gradient_penalty": "AMP230",
     "noam_wrapper": "AMP122",
     "optimizers_in_list": "AMP122",

@@ -31,9 +31,11 @@ class Probabilities:
         return [found[anchor] for anchor in sorted(found)]
 
     def is_own(self, statement: f.Stmt, frame: Frame) -> bool:
-        """Whether a simple statement itself computes such a loss."""
+        """Whether a simple statement itself computes such a loss, and nothing else that may be cast."""
         return any(
-            (event.frame.path, event.frame.scope) == (frame.path, frame.scope) and event.statement is statement
+            (event.frame.path, event.frame.scope) == (frame.path, frame.scope)
+            and event.statement is statement
+            and self.alone(event)
             for event in self.losses
         )
 

@@ -39,6 +39,8 @@ from ampify.model.scaling import (
 )
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler", "ampify_scaler")
+# Events at which the scaler has something to do.
+_USING = frozenset({"backward", "step", "clip", "grad_read", "save", "load"})
 LOSS_NAMES = ("loss", "amp_loss", "ampify_loss")
 
 
@@ -87,7 +89,11 @@ class Scalings:
 
     def name(self, parts: Parts, homes: Sequence[Home]) -> str:
         """What the scaler is called: a name that nothing near bears."""
-        frames = {(frame.path, frame.scope) for event in parts.related for frame, _ in event.stack}
+        using = (event for event in parts.related if event.kind in _USING)
+        frames = {(frame.path, frame.scope) for event in using for frame, _ in event.stack}
+        if all(home.owner for home in homes):
+            # What makes the object that keeps the scaler goes by the object.
+            frames -= {(fr.path, fr.scope) for home in homes for fr, _ in home.spot.stack if fr is not home.spot.frame}
         scopes = {scope for scope in frames if scope[1]} | {home.scope for home in homes}
         paths = {path for path, _ in frames | scopes}
         known = [self.flow.files[path].names for path in sorted(paths)]
@@ -242,12 +248,17 @@ class Planning:
         for event in regions.probability_losses(self.parts.backwards):
             facts = self.flow.files[event.frame.path]
             argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
-            if argument is None or isinstance(argument, f.Starred) or not regions.probabilities.alone(event):
-                detail = "autocast refuses this loss of probabilities, and its statement computes more than that"
+            if argument is None or isinstance(argument, f.Starred):
+                detail = "autocast refuses this loss of probabilities, and they are not its first argument here"
                 raise Refused("forward-not-parted", event.anchor, detail, PROBABILITY_HINT)
-            outside = regions.parted(event, self.parts.backwards)
-            around = None if outside else facts.anchor(event.statement)
-            yield Widening(event.anchor, facts.anchor(argument), facts.text(argument.span), around)
+            found = Widening(event.anchor, facts.anchor(argument), facts.text(argument.span))
+            if isinstance(event.node, f.Call) and not regions.probabilities.alone(event):
+                function = event.node.func
+                yield replace(found, function=facts.anchor(function), function_text=facts.text(function.span))
+            elif regions.parted(event, self.parts.backwards):
+                yield found
+            else:
+                yield replace(found, around=facts.anchor(event.statement))
 
     def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
         found = devices.at(spot, self.parts.models)

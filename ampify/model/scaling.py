@@ -60,12 +60,15 @@ class Inline:
 @dataclass(frozen=True, slots=True)
 class Widening:
     """What the call of a loss that autocast refuses is given, at `argument`, becomes float32 first; autocast is off for
-    the statement `around`, if that runs under it."""
+    the statement `around`, if that runs under it, or for what is called alone, at `function`, if the statement computes
+    more."""
 
     call: Anchor
     argument: Anchor
     text: str
     around: Anchor | None = None
+    function: Anchor | None = None
+    function_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 What it does
 ------------
 With `--target native` it keeps calls of `BCELoss` and `binary_cross_entropy` out of the block under autocast, and gives
-them their first argument as float32; in a function that is called from there it puts autocast off around them. If
-their statement computes more of what the model gave, the loop is refused (AMP230).
+them their first argument as float32; in a function that is called from there it puts autocast off around them. If their
+statement computes more of what the model gave, or runs it, autocast is put off for the loss alone:
+`torch.autocast(device_type="cuda", enabled=False)(criterion)(model(x).float(), y)`.
 
 Why it matters
 --------------
@@ -78,6 +79,8 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
                 edits.append(Replace(widening.argument, _widened(widening)))
             if widening.around is not None:
                 edits.append(Wrap(widening.around, spelling.uncast()))
+            if widening.function is not None:
+                edits.append(Replace(widening.function, f"{spelling.off()}({widening.function_text})"))
             if edits:
                 yield Finding(CODE, NAME, widening.call, MESSAGE, fix=spelling.fix(loop, *edits), loop=loop.id)
 

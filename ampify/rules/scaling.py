@@ -87,7 +87,11 @@ class Spelling:
 
     def uncast(self) -> str:
         """The header of a block that is not under autocast, wherever it is."""
-        return f"with {self.torch('torch', 'autocast')}(device_type={self.code(_GPU)}, enabled=False):"
+        return f"with {self.off()}:"
+
+    def off(self) -> str:
+        """What puts autocast off: for a block, or for a function that it decorates."""
+        return f"{self.torch('torch', 'autocast')}(device_type={self.code(_GPU)}, enabled=False)"
 
     def scaler(self, device: Device) -> str:
         """A new scaler."""
