@@ -30,7 +30,7 @@ TELLING = {
     "AMP105": 'body, slow = amp.initialize(body, slow, opt_level="O1")',
     "AMP122": "main(train)",
     "AMP123": "loss.backward()",
-    "AMP230": "loss = criterion(model(torch.ones(2, 4, device=device)), torch.ones(2, 1, device=device))",
+    "AMP230": "loss = criterion(*pair)",
     "AMP231": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
     "AMP203": "noise = (noise.detach() + 0.1 * noise.grad.sign()).requires_grad_()",
     "AMP204": "optimizer.step(closure)",

@@ -14,5 +14,5 @@ ONE_HINT: Final = (
 GENERATOR_HINT: Final = "compute the loss in a function that returns, and let the generator call it"
 MIXED_HINT: Final = "run the model without gradients in statements of its own, before those that compute the loss"
 PROBABILITY_HINT: Final = (
-    "give this loss a statement of its own, or use BCEWithLogitsLoss and leave out the sigmoid before it"
+    "give this loss its input by name, or use BCEWithLogitsLoss and leave out the sigmoid before it"
 )

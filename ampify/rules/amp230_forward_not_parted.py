@@ -3,7 +3,8 @@
 What it does
 ------------
 With `--target native` it refuses a loop of which the forward cannot be told from the rest: no statement was found that
-runs the model for a loss, a generator hands out values in between, or the loss is one that autocast refuses.
+runs the model for a loss, a generator hands out values in between, or the loss is one that autocast refuses and what it
+is given is not spelled out.
 
 Why it matters
 --------------
@@ -19,7 +20,8 @@ Before
     criterion = torch.nn.BCELoss()
     for step in range(3):
         optimizer.zero_grad()
-        loss = criterion(model(torch.ones(2, 4, device=device)), torch.ones(2, 1, device=device))
+        pair = (model(torch.ones(2, 4, device=device)), torch.ones(2, 1, device=device))
+        loss = criterion(*pair)
         loss.backward()
         optimizer.step()
 
