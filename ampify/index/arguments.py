@@ -10,6 +10,9 @@ from ampify.index.values import NOTHING, Container, Derived, Parameters, Value, 
 if TYPE_CHECKING:
     from ampify.index.flow import Flow
 
+# What the result of a function may depend on; asked of every argument.
+CARRIED = (Derived, Parameters)
+
 
 def first(positional: list[Values], keywords: Mapping[str, Values], name: str) -> Values:
     """The first argument, by position or by name."""
@@ -35,11 +38,11 @@ def _flowing(flow: Flow, positional: Iterable[Values], keywords: Mapping[str, Va
     found: set[Value] = set()
     for values in [*positional, *keywords.values()]:
         for value in values:
-            if isinstance(value, Derived | Parameters):
+            if isinstance(value, CARRIED):
                 found.add(value)
             elif isinstance(value, Container):
                 inner = flow.elements(frozenset((value,)))
-                found.update(v for v in inner if isinstance(v, Derived | Parameters))
+                found.update([v for v in inner if isinstance(v, CARRIED)])
     return frozenset(found)
 
 

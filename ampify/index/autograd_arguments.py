@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from ampify import catalog
 from ampify.index.autograd_methods import frames_in
-from ampify.index.flow import GENERATOR, Flow
+from ampify.index.expressions import GENERATOR
+from ampify.index.flow import Flow
 from ampify.index.syntax import dotted_name, last_name, parts, statements
 from ampify.index.values import (
     ClassValue,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ampify import catalog
 from ampify.index.arguments import first, flowing
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # Frames of one function, beyond which its calls are not told apart.
 MOST_FRAMES = 32
 
+_Parameters: TypeAlias = tuple[tuple[str, ...], frozenset[str], tuple[f.Parameter, ...]]
+
 
 class Calls:
     """Evaluates calls."""
@@ -46,6 +48,7 @@ class Calls:
         self.made: dict[ClassValue, dict[Instance, None]] = {}
         # Frames that stand for calls which are not told apart.
         self.shared: set[Frame] = set()
+        self._parameters: dict[tuple[str, int], _Parameters] = {}
 
     def callee(self, call: f.Call, frame: Frame) -> Values:
         """What a call may call."""
@@ -56,9 +59,13 @@ class Calls:
     def call(self, call: f.Call, frame: Frame) -> Values:
         """What a call may return; its arguments are handed on."""
         positional, keywords = self.arguments(call, frame)
-        found: set[Value] = set()
         place = (frame.path, call.span)
-        for callee in self.callee(call, frame):
+        callees = self.callee(call, frame)
+        if len(callees) == 1:
+            (callee,) = callees
+            return self.apply(callee, call, frame, place, positional, keywords)
+        found: set[Value] = set()
+        for callee in callees:
             found |= self.apply(callee, call, frame, place, positional, keywords)
         return frozenset(found)
 
@@ -219,15 +226,14 @@ class Calls:
     def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
         flow = self.flow
         scope = flow.scope(frame)
-        places = [p for p in scope.parameters if p.kind == "positional"]
-        for parameter, values in zip(places, given, strict=False):
-            flow.store.add(frame, parameter.name, values)
+        places, named, others = self.parameters_of(frame, scope)
+        for name, values in zip(places, given, strict=False):
+            flow.store.add(frame, name, values)
         rest = given[len(places) :]
-        named = {p.name for p in scope.parameters if p.kind in ("positional", "keyword")}
-        for name in sorted(named & set(keywords)):
+        for name in sorted(named & keywords.keys()) if keywords else ():
             flow.store.add(frame, name, keywords[name])
-        taken = {p.name for p in places[: len(given)]} | set(keywords)
-        for parameter in scope.parameters:
+        taken = {*places[: len(given)], *keywords} if others else ()
+        for parameter in others:
             if parameter.default is not None and frame.outer is not None and parameter.name not in taken:
                 flow.store.add(frame, parameter.name, flow.evaluate(parameter.default, frame.outer))
             if parameter.kind == "star" and rest:
@@ -236,6 +242,18 @@ class Calls:
             if parameter.kind == "doublestar":
                 extra = {f"[{n!r}]": v for n, v in keywords.items() if n not in named}
                 flow.store.add(frame, parameter.name, flow.container((frame.path, scope.span), frame, "**", extra))
+
+    def parameters_of(self, frame: Frame, scope: f.Scope) -> _Parameters:
+        """Names of those that are given by position, of those that may be given by name, and all that get something
+        where nothing, or more, is given."""
+        key = (frame.path, frame.scope)
+        found = self._parameters.get(key)
+        if found is None:
+            places = tuple(p.name for p in scope.parameters if p.kind == "positional")
+            named = frozenset(p.name for p in scope.parameters if p.kind in ("positional", "keyword"))
+            others = tuple(p for p in scope.parameters if p.default is not None or p.kind in ("star", "doublestar"))
+            found = self._parameters[key] = (places, named, others)
+        return found
 
     def enter_uncalled(self, path: str, scope: f.Scope) -> None:
         """Evaluates a function nobody in the project calls: its parameters are unknown."""

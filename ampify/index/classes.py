@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ampify.index.flow import Flow
 
 DEPTH = 12
+PLAIN = (f.Name, f.Attribute)
+# What an attribute of may be any.
+UNKNOWN = (Opaque, Instance)
+KEEPING = (Container, State)
 
 
 class Classes:
@@ -42,17 +46,28 @@ class Classes:
         self._training: frozenset[str] | None = None
         self._words: dict[tuple[str, int], frozenset[str]] = {}
         self._orders: dict[ClassValue, tuple[Value, ...]] = {}
+        # Of classes whose order is kept: whether they are modules.
+        self._modules: dict[ClassValue, bool] = {}
+        self._frames: dict[ClassValue, Frame] = {}
+        # Plain names of the decorators of each function, by its path and number.
+        self._decorators: dict[tuple[str, int], frozenset[str]] = {}
+        # Attributes of what is outside.
+        self._outside: dict[tuple[External, str], Values] = {}
 
     def settle(self) -> None:
         """Forgets what was kept of classes while the flow was still growing."""
         self._inert.clear()
         self._orders.clear()
+        self._modules.clear()
 
     # Classes
 
     def frame(self, cls: ClassValue) -> Frame:
         """The frame that a class body ran in; its variables are the class's attributes."""
-        return self.flow.make(Frame, cls.path, cls.scope, (), cls.outer)
+        frame = self._frames.get(cls)
+        if frame is None:
+            frame = self._frames[cls] = self.flow.make(Frame, cls.path, cls.scope, (), cls.outer)
+        return frame
 
     def scope(self, cls: ClassValue) -> f.Scope:
         """The scope of a class."""
@@ -95,10 +110,16 @@ class Classes:
 
     def is_module(self, cls: ClassValue) -> bool:
         """Whether a class derives from `torch.nn.Module`."""
-        return any(
+        known = self._modules.get(cls)
+        if known is not None:
+            return known
+        derives = any(
             d in catalog.MODULE_BASES or catalog.is_module_class(d) or d.endswith(("Module", "PreTrainedModel"))
             for d in self.external_bases(cls)
         )
+        if cls in self._orders:
+            self._modules[cls] = derives
+        return derives
 
     def is_inert(self, cls: ClassValue) -> bool:
         """Whether a class is a module whose own code, inherited code included, has nothing to do with training, and
@@ -179,10 +200,8 @@ class Classes:
         """What `owner.name` may be; `called` asks for methods of external objects as well."""
         flow = self.flow
         match owner:
-            case External() if owner.dotted.count(".") >= DEPTH:
-                return frozenset((owner,))
             case External():
-                return flow.one(External, catalog.canonical(f"{owner.dotted}.{name}"))
+                return self._outside.get((owner, name)) or self.external_member(owner, name)
             case NoneValue():
                 return NOTHING
             case ModuleValue():
@@ -203,6 +222,14 @@ class Classes:
             case Parameters():
                 return flow.one(Method, owner, name) if called else frozenset((owner,))
         return self.outside_member(owner, name, called)
+
+    def external_member(self, owner: External, name: str) -> Values:
+        if owner.dotted.count(".") >= DEPTH:
+            found: Values = frozenset((owner,))
+        else:
+            found = self.flow.one(External, catalog.canonical(f"{owner.dotted}.{name}"))
+        self._outside[owner, name] = found
+        return found
 
     def after(self, owner: Super) -> list[Value]:
         """The classes that `super()` looks into: those that follow its class in the order of the receiver's."""
@@ -256,7 +283,9 @@ class Classes:
                 found.add(value)
                 continue
             decorators = self.decorators(value)
-            if "staticmethod" in decorators:
+            if not decorators and receiver is not None:
+                found.add(self.flow.make(FunctionValue, value.path, value.scope, value.outer, receiver))
+            elif "staticmethod" in decorators:
                 found.add(value)
             elif "classmethod" in decorators:
                 found.add(self.flow.make(FunctionValue, value.path, value.scope, value.outer, cls))
@@ -272,14 +301,13 @@ class Classes:
 
     def decorators(self, function: FunctionValue) -> frozenset[str]:
         """Plain names of a function's decorators, last parts only."""
-        scope = self.flow.files[function.path].scopes[function.scope]
-        names = set()
-        for decorator in scope.decorators:
-            if isinstance(decorator, f.Name):
-                names.add(decorator.id)
-            elif isinstance(decorator, f.Attribute):
-                names.add(decorator.attr)
-        return frozenset(names)
+        key = (function.path, function.scope)
+        names = self._decorators.get(key)
+        if names is None:
+            scope = self.flow.files[function.path].scopes[function.scope]
+            plain = [d.id if isinstance(d, f.Name) else d.attr for d in scope.decorators if isinstance(d, PLAIN)]
+            names = self._decorators[key] = frozenset(plain)
+        return names
 
     def instance_member(self, owner: Instance, cls: ClassValue, name: str, called: bool) -> Values:
         flow = self.flow
@@ -308,7 +336,7 @@ class Classes:
         values = flow.store.read(owner, name, flow.reader) or self.inside_wrap(owner, name)
         if values:
             return values
-        if called or isinstance(owner, Container | State):
+        if called or isinstance(owner, KEEPING):
             return flow.one(Method, owner, name)
         if name == "param_groups":
             return flow.store.read(owner, "params", flow.reader)
@@ -322,7 +350,7 @@ class Classes:
                 return NOTHING
             if catalog.is_module_class(owner.dotted):
                 return flow.one(Parameters, owner) if name in ("weight", "bias") else frozenset((owner,))
-        if isinstance(owner, Opaque | Instance) and depth(owner) < 4:
+        if isinstance(owner, UNKNOWN) and depth(owner) < 4:
             return flow.one(Opaque, owner, name)
         return NOTHING
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import Event
-from ampify.index.flow import GENERATOR, Flow
+from ampify.index.expressions import GENERATOR
+from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
 from ampify.index.store import Write

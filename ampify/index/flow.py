@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from ampify.catalog import is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
+from ampify.index.expressions import GENERATOR, Evaluator, Expressions
 from ampify.index.link import ModuleTable
 from ampify.index.store import Store
 from ampify.index.syntax import statements, subscript_key
 from ampify.index.tasks import Queue, Task
 from ampify.index.values import (
-    NOTHING,
     ClassValue,
     Container,
     Derived,
@@ -28,12 +28,10 @@ from ampify.index.values import (
     Instance,
     Interner,
     ModuleValue,
-    NoneValue,
     Opaque,
     Parameters,
     Place,
     State,
-    Text,
     Value,
     Values,
 )
@@ -42,12 +40,12 @@ from ampify.model import facts as f
 
 # Expressions evaluated and values looked at: some seconds.
 WORK_BUDGET = 2_000_000
-# What a call of a function that yields gives.
-GENERATOR = "generator"
 # Methods that are called without being named.
 IMPLICIT = frozenset(
     {"forward", "__init__", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__"}
 )
+# What stands for its elements where none are known of it.
+_OWN_ELEMENTS = (Derived, Parameters, Opaque, State)
 
 
 class Flow:
@@ -65,6 +63,9 @@ class Flow:
         self.leading = frozenset(files) if leading is None else leading
         self.modules = modules or ModuleTable(files)
         self.make = Interner()
+        # Sets of one value, by its type and fields; and the statements of each scope, by its path and number.
+        self._ones: dict[tuple[object, ...], Values] = {}
+        self._statements: dict[tuple[str, int], tuple[f.Stmt, ...]] = {}
         self.queue = Queue()
         self.store = Store(self.make, self.queue)
         self.frames: dict[Frame, None] = {}
@@ -87,6 +88,12 @@ class Flow:
         self.variables = Variables(self)
         self.classes = Classes(self)
         self.calls = Calls(self)
+        self._evaluators: dict[type[f.Expr], Evaluator] = {
+            **Expressions(self).evaluators(),
+            f.Name: self.variables.read,
+            f.Attribute: self.attribute_of,
+            f.Call: self.calls.call,
+        }
 
     # Solving
 
@@ -143,8 +150,11 @@ class Flow:
         if frame in self.frames:
             return []
         self.frames[frame] = None
-        self.frames_of.setdefault((frame.path, frame.scope), []).append(frame)
-        return [Task(frame, statement) for statement in statements(self.scope(frame).body)]
+        key = (frame.path, frame.scope)
+        self.frames_of.setdefault(key, []).append(frame)
+        if key not in self._statements:
+            self._statements[key] = tuple(statements(self.scope(frame).body))
+        return [Task(frame, statement) for statement in self._statements[key]]
 
     def module_frame(self, path: str) -> Frame:
         """The frame of a module's body."""
@@ -156,7 +166,11 @@ class Flow:
 
     def one(self, kind: type[Value], *parts: object) -> Values:
         """A set of one value."""
-        return frozenset((self.make(kind, *parts),))
+        key = (kind, *parts)
+        values = self._ones.get(key)
+        if values is None:
+            values = self._ones[key] = frozenset((self.make(kind, *parts),))
+        return values
 
     # Statements
 
@@ -242,29 +256,33 @@ class Flow:
 
     def element(self, values: Values, key: str) -> Values:
         """One element of whatever `values` are; what is no container stands for its own elements."""
-        found: set[Value] = set()
         self.work += len(values)
+        if len(values) == 1:
+            (value,) = values
+            return self._element(value, key)
+        found: set[Value] = set()
         for value in values:
-            if isinstance(value, Container):
-                if key == "[*]":
-                    found |= self.store.elements(value, self.reader)
-                else:
-                    found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
-            elif isinstance(value, Instance) and value.cls is None and not is_module_class(value.dotted):
-                part = self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
-                found |= part or self.one(Opaque, value, key)
-            elif isinstance(value, Derived | Parameters | Opaque | State):
-                found |= self.store.read(value, key, self.reader) or frozenset((value,))
-            elif isinstance(value, External):
-                found |= self.classes.attribute(value, "*", called=False)
-            elif key == "[*]" and isinstance(value, Instance) and value.cls and self.classes.is_module(value.cls):
-                # Its parts, if it has any to go through; what it was made of, which is kept as well, is none of them.
-                found.add(value)
-            else:
-                found |= self.store.read(value, key, self.reader) | self.store.read(value, "[*]", self.reader)
-                if isinstance(value, Instance) and value.cls is None:
-                    found |= frozenset((value,))
+            found |= self._element(value, key)
         return frozenset(found)
+
+    def _element(self, value: Value, key: str) -> Values:
+        store, reader = self.store, self.reader
+        if isinstance(value, Container):
+            if key == "[*]":
+                return store.elements(value, reader)
+            return store.read(value, key, reader) | store.read(value, "[*]", reader)
+        if isinstance(value, Instance) and value.cls is None and not is_module_class(value.dotted):
+            part = store.read(value, key, reader) | store.read(value, "[*]", reader)
+            return part or self.one(Opaque, value, key)
+        if isinstance(value, _OWN_ELEMENTS):
+            return store.read(value, key, reader) or frozenset((value,))
+        if isinstance(value, External):
+            return self.classes.attribute(value, "*", called=False)
+        if key == "[*]" and isinstance(value, Instance) and value.cls and self.classes.is_module(value.cls):
+            # Its parts, if it has any to go through; what it was made of, which is kept as well, is none of them.
+            return frozenset((value,))
+        found = store.read(value, key, reader) | store.read(value, "[*]", reader)
+        return found | {value} if isinstance(value, Instance) and value.cls is None else found
 
     def elements(self, values: Values) -> Values:
         """All elements of whatever `values` are."""
@@ -282,83 +300,14 @@ class Flow:
     def evaluate(self, expr: f.Expr, frame: Frame) -> Values:
         """What an expression may evaluate to in a frame."""
         self.work += 1
-        match expr:
-            case f.Name():
-                return self.variables.read(frame, expr)
-            case f.Attribute():
-                return self.attribute_of(expr, frame, called=False)
-            case f.Call():
-                return self.calls.call(expr, frame)
-            case f.Constant():
-                if expr.value is None:
-                    return self.one(NoneValue)
-                return self.one(Text, expr.value) if isinstance(expr.value, str) else NOTHING
-            case f.Elements():
-                return self.display(expr, frame)
-            case f.Mapping():
-                fields: dict[str, Values] = {}
-                for index, value in zip(expr.keys, expr.values, strict=True):
-                    name = subscript_key(index) if index is not None else "[*]"
-                    values = self.evaluate(value, frame)
-                    if index is None:
-                        values = self.elements(values)
-                    fields[name] = fields.get(name, NOTHING) | values
-                return self.container((frame.path, expr.span), frame, "dict", fields)
-            case f.Subscript():
-                found = self.element(self.evaluate(expr.value, frame), subscript_key(expr.index))
-                return found | self.by_name(expr, frame)
-            case f.Starred():
-                return self.evaluate(expr.value, frame)
-            case f.Comprehension():
-                for target, iterable, conditions in expr.generators:
-                    self.assign(target, self.elements(self.evaluate(iterable, frame)), frame)
-                    for condition in conditions:
-                        self.evaluate(condition, frame)
-                values = self.evaluate(expr.element, frame)
-                part = "" if expr.kind == "ListComp" else expr.kind
-                return self.container((frame.path, expr.span), frame, part, {"[*]": values})
-            case f.Lambda():
-                return self.one(FunctionValue, frame.path, expr.scope, frame, None)
-            case f.Walrus():
-                values = self.evaluate(expr.value, frame)
-                self.assign(expr.target, values, frame)
-                return values
-        found = NOTHING
-        for operand in expr.operands:
-            found |= self.evaluate(operand, frame)
-        if expr.kind in ("Yield", "YieldFrom") and found:
-            given = self.elements(found) if expr.kind == "YieldFrom" else found
-            made = self.container((frame.path, expr.span), frame, GENERATOR, {"[*]": given})
-            self.store.add(frame, "return", made)
-        if expr.kind in ("IfExp", "BoolOp", "Await", "YieldFrom"):
-            return found
-        return frozenset(v for v in found if isinstance(v, Derived | Parameters | Container | Opaque))
-
-    def by_name(self, expr: f.Subscript, frame: Frame) -> Values:
-        """The attributes that `self.__dict__[name]` asks for."""
-        if not isinstance(expr.value, f.Attribute) or expr.value.attr != "__dict__":
-            return NOTHING
-        owners = self.evaluate(expr.value.value, frame)
-        own = frozenset(o for o in owners if isinstance(o, Instance) and o.cls is not None)
-        names = [v.text for v in self.evaluate(expr.index, frame) if isinstance(v, Text)]
-        return NOTHING.union(*(self.attribute(own, name, called=False) for name in names))
+        return self._evaluators[type(expr)](expr, frame)
 
     def entered(self, values: Values) -> Values:
         """What `with` binds: of a generator, which is a context manager's function then, what it yields."""
         generators = frozenset(v for v in values if isinstance(v, Container) and v.part == GENERATOR)
         return (values - generators) | self.elements(generators) if generators else values
 
-    def display(self, expr: f.Elements, frame: Frame) -> Values:
-        fields: dict[str, Values] = {}
-        for index, item in enumerate(expr.items):
-            name = "[*]" if isinstance(item, f.Starred) or expr.kind == "Set" else f"[{index}]"
-            values = self.evaluate(item, frame)
-            if isinstance(item, f.Starred):
-                values = self.elements(values)
-            fields[name] = fields.get(name, NOTHING) | values
-        return self.container((frame.path, expr.span), frame, "set" if expr.kind == "Set" else "", fields)
-
-    def attribute_of(self, expr: f.Attribute, frame: Frame, called: bool) -> Values:
+    def attribute_of(self, expr: f.Attribute, frame: Frame, called: bool = False) -> Values:
         """What an attribute access may give in a frame."""
         owners = self.evaluate(expr.value, frame)
         self.access = (frame, expr.span)
@@ -368,8 +317,11 @@ class Flow:
 
     def attribute(self, owners: Values, name: str, called: bool) -> Values:
         """What an attribute of any of `owners` may be; `called` asks for methods that the project does not define."""
-        found: set[Value] = set()
         self.work += len(owners)
+        if len(owners) == 1:
+            (owner,) = owners
+            return self.classes.attribute(owner, name, called)
+        found: set[Value] = set()
         for owner in owners:
             found |= self.classes.attribute(owner, name, called)
         return frozenset(found)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ampify.index.calls import Calls
     from ampify.index.flow import Flow
 
+# What outside code may call, if it is given it; what keeps what it is given.
+CALLED = (FunctionValue, Partial)
+KEEPING = (Container, State)
+
 
 class OutsideCalls:
     """Evaluates calls of what `calls` finds no code for."""
@@ -130,7 +134,7 @@ class OutsideCalls:
     def callback(self, values: Values, frame: Frame, call: f.Call) -> None:
         """A function handed to outside code may be called there, with arguments unknown."""
         for value in values:
-            if isinstance(value, FunctionValue | Partial) and value not in self._called_back:
+            if isinstance(value, CALLED) and value not in self._called_back:
                 # A partial may hold itself, by way of a name that is bound again.
                 self._called_back.add(value)
                 self.calls.apply(value, call, frame, (frame.path, call.span), [], {})
@@ -145,7 +149,7 @@ class OutsideCalls:
         count = self.calls.spread(packed) if packed else 0
         given = [NOTHING] * skipped + [self.flow.element(packed, f"[{i}]") for i in range(count)]
         for target in targets:
-            if isinstance(target, FunctionValue | Partial):
+            if isinstance(target, CALLED):
                 self.calls.apply(target, call, frame, (frame.path, call.span), given, {})
 
     def method(
@@ -161,7 +165,7 @@ class OutsideCalls:
         flow, owner, name = self.flow, method.of, method.name
         if name in catalog.PARAMETER_METHODS and not isinstance(owner, Container | Derived):
             return flow.one(Parameters, owner.of if isinstance(owner, Parameters) else owner)
-        if isinstance(owner, Container | State) or name in ("items", "values", "keys"):
+        if isinstance(owner, KEEPING) or name in ("items", "values", "keys"):
             return container_method(flow, owner, name, call, frame, place, positional, keywords)
         if isinstance(owner, Derived):
             carried = flowing(self.flow, positional, keywords)

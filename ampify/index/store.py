@@ -19,13 +19,16 @@ MOST_VALUES = 40
 
 
 @dataclass(eq=False, slots=True)
-class _Cell:
+class Cell:
     """What one name of one owner may hold, and who is to be told when that grows."""
 
     values: Values = NOTHING
     readers: dict[Task, None] = field(default_factory=dict)
     # Those that read what some of its writes put there: they are told of what another one had put there before, too.
     partly: dict[Task, None] = field(default_factory=dict)
+    writes: dict[Write, Values] = field(default_factory=dict)
+    # Whether it could hold so much that nothing is known of it.
+    lost: bool = False
 
 
 class Store:
@@ -36,12 +39,10 @@ class Store:
         self._queue = queue
         # Grows whenever a set does.
         self.changes = 0
-        self._lost: set[Key] = set()
-        self._cells: dict[Value, dict[str, _Cell]] = {}
+        self._cells: dict[Value, dict[str, Cell]] = {}
         # Cells that hold something, in the order in which they came to.
-        self._filled: dict[Key, _Cell] = {}
+        self._filled: dict[Key, Cell] = {}
         self._fields: dict[Value, dict[str, None]] = {}
-        self._writes: dict[Key, dict[Write, Values]] = {}
 
     def read(self, owner: Value, name: str, reader: Task | None) -> Values:
         """What `name` of `owner` may hold; `reader` is told when that grows."""
@@ -50,35 +51,35 @@ class Store:
         if cell is None:
             if reader is None:
                 return NOTHING
-            cell = self._cell(owner, name)
+            cell = self.cell(owner, name)
         if reader is not None:
             cell.readers[reader] = None
         return cell.values
 
-    def _cell(self, owner: Value, name: str) -> _Cell:
+    def cell(self, owner: Value, name: str) -> Cell:
+        """What keeps what `name` of `owner` may hold: the same object for good."""
         cells = self._cells.get(owner)
         if cells is None:
             cells = self._cells[owner] = {}
         cell = cells.get(name)
         if cell is None:
-            cell = cells[name] = _Cell()
+            cell = cells[name] = Cell()
         return cell
 
     def add(self, owner: Value, name: str, values: Values, by: Write | None = None) -> None:
         """Adds to what `name` of `owner` may hold; `by` is the write that does it, where its moment matters."""
-        cell = self._cell(owner, name)
+        cell = self.cell(owner, name)
         if by is not None and values:
-            self._note(owner, name, values, by, cell)
-        if values <= cell.values or (self._lost and (owner, name) in self._lost):
+            self._note(cell, values, by)
+        if cell.lost or values <= cell.values:
             return
-        key = (owner, name)
         grown = cell.values | values
         if len(grown) > MOST_VALUES:
             # From here on nothing is known of it, which is what an opaque value says.
-            self._lost.add(key)
+            cell.lost = True
             grown = frozenset((self._make(Opaque, owner, name),))
         if not cell.values:
-            self._filled[key] = cell
+            self._filled[owner, name] = cell
         cell.values = grown
         self.changes += 1
         self._fields.setdefault(owner, {})[name] = None
@@ -86,29 +87,29 @@ class Store:
             self._notify(self._cells[owner].get("[]"))
         self._notify(cell)
 
-    def _note(self, owner: Value, name: str, values: Values, by: Write, cell: _Cell) -> None:
-        writes = self._writes.setdefault((owner, name), {})
-        before = writes.get(by, NOTHING)
+    def _note(self, cell: Cell, values: Values, by: Write) -> None:
+        before = cell.writes.get(by, NOTHING)
         if not values <= before:
-            writes[by] = before | values
+            cell.writes[by] = before | values
             for task in cell.partly:
                 self._queue.put(task)
 
     def read_from(self, frame: Frame, name: str, spans: frozenset[Span], reader: Task | None) -> Values:
         """What a local variable may hold where, of the writes of its own frame, those at `spans` alone may have been
         the last."""
-        whole = self.read(frame, name, reader)
-        if (frame, name) in self._lost:
-            return whole
+        cell = self.cell(frame, name)
         if reader is not None:
-            self._cell(frame, name).partly[reader] = None
-        writes = self._writes.get((frame, name), {})
-        return NOTHING.union(*(v for (by, span), v in writes.items() if by is not frame or span in spans))
+            cell.readers[reader] = None
+        if cell.lost:
+            return cell.values
+        if reader is not None:
+            cell.partly[reader] = None
+        return NOTHING.union(*[v for (by, span), v in cell.writes.items() if by is not frame or span in spans])
 
     def elements(self, owner: Value, reader: Task | None) -> Values:
         """All that the elements of a container may hold."""
         if reader is not None:
-            self._cell(owner, "[]").readers[reader] = None
+            self.cell(owner, "[]").readers[reader] = None
         fields = self._fields.get(owner)
         if fields is None:
             return NOTHING
@@ -125,16 +126,15 @@ class Store:
 
     def writes(self, owner: Value, name: str) -> dict[Write, Values]:
         """The writes to `name` of `owner` that said so, and what each may put there; none once track is lost of it."""
-        if (owner, name) in self._lost:
-            return {}
-        return self._writes.get((owner, name), {})
+        cell = self._cells.get(owner, {}).get(name)
+        return cell.writes if cell is not None and not cell.lost else {}
 
     def fields(self, owner: Value, reader: Task | None = None) -> tuple[str, ...]:
         """Names of what `owner` holds, in the order they were first set; `reader` is told of further elements."""
         if reader is not None:
-            self._cell(owner, "[]").readers[reader] = None
+            self.cell(owner, "[]").readers[reader] = None
         return tuple(self._fields.get(owner, ()))
 
-    def _notify(self, cell: _Cell | None) -> None:
+    def _notify(self, cell: Cell | None) -> None:
         for task in cell.readers if cell is not None else ():
             self._queue.put(task)

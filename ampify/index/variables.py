@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ampify import catalog
 from ampify.catalog import canonical
 from ampify.index.definitions import Reaching, reaching
+from ampify.index.store import Cell
 from ampify.index.syntax import statements
 from ampify.index.values import External, Frame, ModuleValue, Values
 from ampify.model import facts as f
 
 if TYPE_CHECKING:
     from ampify.index.flow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is asked of a frame each time that it reads a name: what its reads see, and which variable a name is."""
+
+    reaching: Reaching
+    cells: dict[str, Cell] = field(default_factory=dict)
 
 
 class Variables:
@@ -24,6 +34,7 @@ class Variables:
         self._stars: dict[tuple[str, int], tuple[f.ImportedName, ...]] = {}
         # What the reads of each scope see of its assignments, where that is not all.
         self._reaching: dict[tuple[str, int], Reaching] = {}
+        self._seen: dict[Frame, _Seen] = {}
 
     def bind(self, frame: Frame, name: str, values: Values) -> None:
         """Adds to what a name of a frame may hold."""
@@ -50,24 +61,41 @@ class Variables:
             current = current.outer
         return frame
 
-    def read(self, frame: Frame, name: f.Name) -> Values:
+    def read(self, name: f.Name, frame: Frame) -> Values:
         """What a name may hold at the place where it is read."""
-        key = (frame.path, frame.scope)
-        known = self._reaching.get(key)
+        known = self._seen.get(frame)
         if known is None:
-            known = self._reaching[key] = reaching(self.flow.files[frame.path], self.flow.scope(frame))
-        spans = known.get(name.span) if known else None
-        if spans is None:
-            return self.lookup(frame, name.id, None)
-        return self.flow.store.read_from(frame, name.id, spans, self.flow.reader)
+            known = self._seen[frame] = _Seen(self._reaching_of(frame))
+        spans = known.reaching.get(name.span) if known.reaching else None
+        if spans is not None:
+            return self.flow.store.read_from(frame, name.id, spans, self.flow.reader)
+        cell = known.cells.get(name.id)
+        if cell is None:
+            home = self.home(frame, name.id)
+            if not self._binds(home, name.id):
+                return self.lookup(frame, name.id, None)
+            cell = known.cells[name.id] = self.flow.store.cell(home, name.id)
+        if self.flow.reader is not None:
+            cell.readers[self.flow.reader] = None
+        return cell.values
+
+    def _reaching_of(self, frame: Frame) -> Reaching:
+        key = (frame.path, frame.scope)
+        if key not in self._reaching:
+            self._reaching[key] = reaching(self.flow.files[frame.path], self.flow.scope(frame))
+        return self._reaching[key]
+
+    def _binds(self, home: Frame, name: str) -> bool:
+        """Whether a name of a frame is bound by its own scope, or declared there to be another's."""
+        scope = self.flow.scope(home)
+        return name in scope.bound or name in scope.outer
 
     def lookup(self, frame: Frame, name: str, seen: frozenset[Frame] | None) -> Values:
         """What a name may hold in a frame; a name nobody binds is a builtin or comes from a star import."""
         home = self.home(frame, name)
-        scope = self.flow.scope(home)
-        if name in scope.bound or name in scope.outer:
-            return self.flow.store.read(home, name, self.flow.reader)
         values = self.flow.store.read(home, name, self.flow.reader)
+        if self._binds(home, name):
+            return values
         return values | self.starred(home, name, seen or frozenset())
 
     def starred(self, frame: Frame, name: str, seen: frozenset[Frame]) -> Values:
