@@ -716,3 +716,11 @@ def test_gradients_that_are_only_deleted_are_not_used(tmp_path: Path, runner: Ru
     assert "scaler.step(optimizer)" in texts["train"]
     assert "scaler.unscale_" not in texts["train"]
     trains(runner, tmp_path)
+
+
+def test_one_scaler_serves_optimizers_that_take_turns(tmp_path: Path, runner: Runner) -> None:
+    later = "if step == 2:\n    optimizer = torch.optim.Adam(model.parameters())\n"
+    texts, report = migrate(tmp_path, train=loop(later + step("loss = model(x).pow(2).mean()\nloss.backward()")))
+    assert [entry.state for entry in report.loops] == ["migrated"]
+    assert texts["train"].count("GradScaler(") == 1
+    trains(runner, tmp_path)

@@ -18,12 +18,12 @@ from ampify.index.initializing import Initializing
 from ampify.index.moments import Spot
 from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
-from ampify.index.strays import Doubt, Strays
+from ampify.index.strays import DOUBTS, Doubt, Strays
 from ampify.index.switches import Switches, needs_amp
 from ampify.index.syntax import path_to
 from ampify.index.torch_amp import TorchAmp
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, Frame, Opaque, Value
+from ampify.index.values import Derived, Frame, Opaque, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.native import NativeAmp
@@ -79,8 +79,6 @@ class Assembly:
         told = {o.kind for o in obstacles}
         obstacles += (o for o in find.of_events(related, name) if o.kind not in told)
         obstacles += self.gradient_reads(related, name)
-        doubts = self.strays_of(related, optimizers)
-        obstacles += (Obstacle("gradients-of-no-optimizer", at, "", loop=name) for at in doubts["some"])
         obstacles += self.optional(backwards, related, name)
         calls = []
         places = at_places(backwards)
@@ -100,6 +98,8 @@ class Assembly:
             return self.with_masters(name, tuple(calls)), trouble
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         obstacles += trouble
+        doubts = self.strays_of(related, optimizers)
+        obstacles += (Obstacle("gradients-of-no-optimizer", at, "", loop=name) for at in doubts["some"])
         if self.trace.exhausted or self.flow.exhausted:
             obstacles.append(Obstacle("analysis-budget", first, self.flow.shortfall, loop=name))
         found = TrainingLoop(
@@ -125,8 +125,10 @@ class Assembly:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
         if self.scalings is None or obstacles:
             return found, obstacles
+        # One scaler serves all optimizers that take turns.
+        made = tuple(place for place in initializes if not place.again)
         parts = Parts(
-            name, backwards, found.backward_calls, optimizers, models, related, initializes, found.saves, found.loads
+            name, backwards, found.backward_calls, optimizers, models, related, made, found.saves, found.loads
         )
         if found.begun:
             leaving, obstacles = leaving_apex(self.scalings, parts)
@@ -305,11 +307,15 @@ class Assembly:
         return False
 
     def strays_of(self, related: Iterable[Event], optimizers: frozenset[Value]) -> dict[Doubt, list[Anchor]]:
-        """The clips and reads of gradients that no optimizer of a loop steps, or may not step."""
+        """The clips and reads of gradients that no optimizer of a loop steps, or may not step; of those that take each
+        other's place, each is to step all of them."""
         found: dict[Doubt, list[Anchor]] = {"none": [], "some": [], "maybe": []}
+        successors = self.initializing.successors & optimizers
+        turns = [optimizers - successors, *(frozenset((o,)) for o in ordered(successors))]
         for event in by_anchor(related, "clip") + by_anchor(related, "grad_read"):
             if event.kind == "clip" or (event.detail == "parameter" and any(e.feeds for e in event.latest)):
-                found[self.strays.among(event, optimizers)].append(event.anchor)
+                doubts = {self.strays.among(event, turn) for turn in turns}
+                found[next(doubt for doubt in DOUBTS if doubt in doubts)].append(event.anchor)
         return found
 
     def cross_entropy(self, event: Event) -> BinaryCrossEntropy:
@@ -321,7 +327,8 @@ class Assembly:
         """Parallel wraps that come before the optimizer is built, or before what else `amp.initialize` waits for."""
         events = list(related)
         built = max((e.number for e in events if e.kind == "build"), default=0)
-        spots = [spot for place in places if not place.present for spot in self.initializing.spots[place.anchor]]
+        new = (place for place in places if not place.present and not place.again)
+        spots = [spot for place in new for spot in self.initializing.spots[place.anchor]]
         for event in by_anchor(events, "wrap"):
             if event.number < built or any(_is_over(event, spot) for spot in spots):
                 yield event.anchor

@@ -15,6 +15,7 @@ from ampify.index.flow import Flow
 from ampify.index.grouping import Groups
 from ampify.index.moments import Spot, apart
 from ampify.index.placing import Ingredients, Placing
+from ampify.index.remedies import PLACE_HINTS
 from ampify.index.switches import Switches
 from ampify.index.syntax import in_order
 from ampify.index.trace import Trace
@@ -40,6 +41,8 @@ class Initializing:
         self.early_wraps = EarlyWraps(flow)
         # Where in the running program each place is.
         self.spots: dict[Anchor, list[Spot]] = {}
+        # Optimizers that take another one's place while training.
+        self.successors: set[Value] = set()
 
     def places(
         self, backwards: tuple[Event, ...], models: frozenset[Value], related: tuple[Event, ...], loop: str
@@ -58,7 +61,8 @@ class Initializing:
             reason = self.initialize(running, models, related, found)
             if reason is not None:
                 at, detail = reason
-                trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop))
+                hint = PLACE_HINTS.get(detail, "")
+                trouble.append(Obstacle("no-place-to-initialize", at.anchor, detail, loop=loop, hint=hint))
         return tuple(sorted(found.values(), key=lambda i: i.anchor)), trouble
 
     def initialize(
@@ -82,6 +86,7 @@ class Initializing:
         ours = frozenset(m for o in missing for m in self.trained(o)) or models
         whole = self.placing.place(self.ingredients(missing, ours, running, related))
         placed = [whole] if whole else self.apart(missing, models, running, related)
+        placed = placed or self.successive(missing, models, running, related)
         if not placed:
             return self.no_place(missing, ours, running, related)
         beside = next((e.anchor for e in present), None)
@@ -113,6 +118,30 @@ class Initializing:
             if found is None:
                 return []
             placed.append(found)
+        return placed
+
+    def successive(
+        self, optimizers: frozenset[Value], models: frozenset[Value], running: list[Event], related: tuple[Event, ...]
+    ) -> list[tuple[Initialize, Spot]]:
+        """A place for those that are there before the first backward, and one behind each that takes over from them
+        while training; none if there are no such, or no place for some."""
+        first = min(e.number for e in running)
+        builds = {o: [b for b in self.trace.builds.get(o, ()) if b.root == running[0].root] for o in optimizers}
+        around = frozenset.intersection(*(b.loops for made in builds.values() for b in made or running))
+        rounds = frozenset(loop for e in running for loop in e.loops) - around
+        late = frozenset(o for o, bs in builds.items() if bs and all(b.number > first or b.loops & rounds for b in bs))
+        early = optimizers - late
+        if not late or not early:
+            return []
+        ours = frozenset(m for o in early for m in self.trained(o)) or models
+        whole = self.placing.place(self.ingredients(early, ours, running, related))
+        placed = [whole] if whole else self.apart(early, models, running, related)
+        for optimizer in ordered(late) if placed else ():
+            found = [self.placing.behind(build, self.trained(optimizer) or models) for build in builds[optimizer]]
+            if None in found:
+                return []
+            placed += (one for one in found if one is not None)
+        self.successors |= late if placed else NOTHING
         return placed
 
     def choices(self, optimizers: frozenset[Value]) -> list[frozenset[Value]]:

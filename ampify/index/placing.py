@@ -87,6 +87,31 @@ class Placing:
         texts = (tuple(e.text for e in models), tuple(e.text for e in optimizers))
         return Initialize(anchor, *texts, False, bare=any(self.outer(e, frame) for e in (*models, *optimizers))), spot
 
+    def behind(self, build: Event, models: frozenset[Value]) -> tuple[Initialize, Spot] | None:
+        """The place behind the statement that gives an optimizer its name, be it made there or returned to there; None
+        if it gets none in this way."""
+        depth = len(build.stack) - 1
+        frame, statement, made = build.frame, build.statement, build.node
+        while isinstance(statement, f.Return) and statement.value is made and depth:
+            depth -= 1
+            frame, span = build.stack[depth]
+            block, index = path_to(self.flow.scope(frame).body, span)[-1]
+            statement = block[index]
+            made = statement.value if isinstance(statement, f.Assign | f.Return) and statement.value else made
+        if not isinstance(statement, f.Assign) or statement.value is not made or not isinstance(made, f.Call):
+            return None
+        stack = build.stack[: depth + 1]
+        outer = {fr for fr, _ in stack}
+        spot = Spot(frame, statement.span, stack, frozenset(p for p in build.loops if p[0] in outer), build.root)
+        optimizers = self.names.cover(spot, frozenset(build.values), self.names.optimizers)
+        named = self.names.cover(spot, models, self.names.models)
+        if not optimizers or not named or any(e.optional for e in (*optimizers, *named)):
+            return None
+        anchor = self.flow.files[frame.path].anchor(statement)
+        texts = (tuple(e.text for e in named), tuple(e.text for e in optimizers))
+        bare = any(self.outer(e, frame) for e in (*named, *optimizers))
+        return Initialize(anchor, *texts, False, bare=bare, again=True), spot
+
     def outer(self, expression: Expression, frame: Frame) -> bool:
         """Whether an expression is a name that a function only reads, so that to bind it would make another of it, or a
         field that cannot be set."""

@@ -16,3 +16,19 @@ MIXED_HINT: Final = "run the model without gradients in statements of its own, b
 PROBABILITY_HINT: Final = (
     "give this loss its input by name, or use BCEWithLogitsLoss and leave out the sigmoid before it"
 )
+PLACE_HINTS: Final = {
+    # By the reason for which there is no place.
+    "the optimizer holds tensors that are no parameters of a model": (
+        "leave this loop in float32: what is trained here is not a module's, and half of its precision is little for it"
+    ),
+    "the optimizer is made only after the first backward": "make the optimizer before the loop",
+    "another optimizer is made here after the first backward": (
+        "make all optimizers before the loop, or make this one in a statement that gives it the other's name"
+    ),
+    "the model it trains was not found": (
+        "give the optimizer the parameters of a module that can be followed to where it is made"
+    ),
+    "the model gets to its device only here, in the function that trains it": (
+        "move the model to its device where it is made, before its optimizer"
+    ),
+}

@@ -11,11 +11,13 @@ from ampify.index.entities import Entities, root
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.parameter_groups import NEEDED, ParameterGroups
-from ampify.index.syntax import calls, statements
+from ampify.index.syntax import calls, path_to, statements
 from ampify.index.values import Container, Instance, Opaque, Parameters, Value, Values
 from ampify.model import facts as f
 
 Doubt: TypeAlias = Literal["none", "some", "maybe"]
+# The worst first.
+DOUBTS: tuple[Doubt, ...] = ("some", "maybe", "none")
 
 
 class Strays:
@@ -62,10 +64,31 @@ class Strays:
         known = (self.entities.is_module(root(v)) for owners in given.values() for v in owners)
         if not all(given.values()) or not all(known):
             return "maybe"
+        if self.may_be_bare(owner):
+            return "maybe"
         parts = {part for owners in given.values() for part in owners if owner in self.entities.around(part)}
         if owner in parts:
             return "maybe" if any(self.is_grouped(optimizer) for optimizer in optimizers) else "some"
         return "some" if len(parts) < 2 else "maybe"
+
+    def may_be_bare(self, owner: Value) -> bool:
+        """Whether a module of the project gets parameters, and parts that have some, only where a condition holds."""
+        held = [name for name in self.flow.store.fields(owner) if self.holds_parameters(owner, name)]
+        own = isinstance(owner, Instance) and owner.cls is not None and bool(held)
+        return own and all(
+            _under_condition(self.flow.scope(frame).body, span)
+            for name in held
+            for frame, span in self.flow.store.writes(owner, name)
+        )
+
+    def holds_parameters(self, owner: Value, name: str) -> bool:
+        """Whether a field is a parameter, a module or what is not known."""
+        values = self.flow.store.read(owner, name, None) if name not in ("params", "wrapped") else frozenset()
+        return any(
+            (isinstance(v, Instance) and (v.dotted in catalog.PARAMETER_CLASSES or self.entities.is_module(v)))
+            or isinstance(v, Container | Opaque)
+            for v in values
+        )
 
     def is_grouped(self, optimizer: Value) -> bool:
         """Whether an optimizer was given several groups, which may well share out all there is."""
@@ -84,6 +107,10 @@ class Strays:
         if self._frozen is None:
             self._frozen = any(_freezes(facts) for facts in self.flow.files.values())
         return self._frozen
+
+
+def _under_condition(body: tuple[f.Stmt, ...], span: f.Span) -> bool:
+    return any(isinstance(block[index], f.Branch) for block, index in path_to(body, span))
 
 
 def _freezes(facts: f.FileFacts) -> bool:

@@ -77,7 +77,8 @@ class Initialize:
     in scope there; `bare` tells that one is a name of an outer scope, not to be bound anew. `flag` is the script's
     option for the opt level, if its namespace is in scope there. `conditional` tells that one that is present is called
     only under a condition, `beside` where a call is present in the same run that these optimizers were not given to.
-    `level` is the literal opt level of a call that is present, and `early_wraps` the parallel wraps before it."""
+    `level` is the literal opt level of a call that is present, and `early_wraps` the parallel wraps before it. `again`
+    tells that it is for an optimizer that takes another one's place while training."""
 
     anchor: Anchor
     models: tuple[str, ...]
@@ -89,6 +90,7 @@ class Initialize:
     level: str | None = None
     early_wraps: tuple[EarlyWrap, ...] = ()
     bare: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
