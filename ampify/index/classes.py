@@ -121,6 +121,13 @@ class Classes:
             self._modules[cls] = derives
         return derives
 
+    def is_one(self, cls: ClassValue) -> bool:
+        """Whether an object of a class is a module that has no elements: nothing says what `model[1]` would be."""
+        bases = self.external_bases(cls)
+        own = (self.scope(c) for c in self.order(cls) if isinstance(c, ClassValue))
+        plain = bool(bases) and all(d.rpartition(".")[2] == "Module" for d in bases)
+        return plain and not any(scope.bound & {"__getitem__", "__iter__"} for scope in own)
+
     def is_inert(self, cls: ClassValue) -> bool:
         """Whether a class is a module whose own code, inherited code included, has nothing to do with training, and
         makes nothing of a class that has."""

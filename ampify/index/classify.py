@@ -338,7 +338,9 @@ class Classifier:
     def _moved(self, receivers: Values) -> frozenset[Value]:
         """The modules that a conversion of receivers concerns; a tensor that a module keeps is not the module."""
         kept = frozenset(r for r in receivers if not isinstance(r, Instance) or self.entities.is_module(r))
-        return self.entities.modules(kept) | (receivers - kept)
+        # A trainer that is a module itself takes along what it trains.
+        parts = frozenset(part for r in kept if self.entities.trains(r) for part in self.entities.parts(r))
+        return self.entities.modules(kept | parts) | (receivers - kept)
 
     def _precision(self, node: f.Call, frame: Frame) -> EventKind | None:
         """What a conversion converts to, if it is told by a method's name or by a dtype among the arguments."""

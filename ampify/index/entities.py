@@ -216,6 +216,12 @@ class Entities:
             if name != "params"
         )
 
+    def parts(self, holder: Value) -> frozenset[Value]:
+        """The modules in the fields of an object."""
+        names = (name for name in self.flow.store.fields(holder) if name != "params")
+        held = (value for name in names for value in self._contained(self.flow.store.read(holder, name, None)))
+        return frozenset(value for value in held if self.is_module(value) and value is not holder)
+
     def _contained(self, values: Values) -> set[Value]:
         found: set[Value] = set()
         for value in values:

@@ -281,6 +281,8 @@ class Flow:
         if key == "[*]" and isinstance(value, Instance) and value.cls and self.classes.is_module(value.cls):
             # Its parts, if it has any to go through; what it was made of, which is kept as well, is none of them.
             return frozenset((value,))
+        if isinstance(value, Instance) and value.cls and self.classes.is_one(value.cls):
+            return NOTHING
         found = store.read(value, key, reader) | store.read(value, "[*]", reader)
         return found | {value} if isinstance(value, Instance) and value.cls is None else found
 

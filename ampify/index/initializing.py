@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ampify import catalog
 from ampify.index.early_wraps import EarlyWraps
@@ -23,6 +23,8 @@ from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Initialize, Obstacle
+
+NOWHERE: Final = "none was found where one function names both the model and this optimizer once they are ready"
 
 Places: TypeAlias = dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize]
 
@@ -173,7 +175,7 @@ class Initializing:
         moved = self.placing.moved_inside(run)
         if moved is not None:
             return moved, "the model gets to its device only here, in the function that trains it"
-        return at, "none was found where one function names both the model and this optimizer once they are ready"
+        return at, NOWHERE
 
     def made_late(self, optimizers: frozenset[Value], running: Iterable[Event]) -> Event | None:
         """What builds an optimizer only when a backward that feeds it has run: a property read by its step, say."""
@@ -205,7 +207,16 @@ class Initializing:
         if any("add_param_group" in facts.methods for facts in self.flow.files.values()):
             return found
         later = [self.later(build) for build in builds]
-        return found - frozenset.intersection(*later) if later else found
+        found = found - frozenset.intersection(*later) if later else found
+        return self.of_same_runs(found, builds)
+
+    def of_same_runs(self, modules: frozenset[Value], builds: Iterable[Event]) -> frozenset[Value]:
+        """Modules less those that are made in other runs alone than their optimizer: another script makes its own of
+        the same class."""
+        roots = {b.root for b in builds}
+        made = {m: {b.root for b in self.trace.builds.get(m, ())} for m in modules}
+        ours = frozenset(m for m, found in made.items() if not found or found & roots)
+        return ours or modules
 
     def later(self, build: Event) -> frozenset[Value]:
         """Modules that an `x` of `x.parameters()` in a constructor's call means only after it, if it takes no other

@@ -14,13 +14,14 @@ from typing import TypeAlias
 from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.store import Write
-from ampify.index.syntax import blocks, inside, path_to
+from ampify.index.syntax import blocks, dotted_name, inside, path_to
 from ampify.index.values import NOTHING, Container, Frame, Value, Values
 from ampify.model import facts as f
 
 Path: TypeAlias = tuple[tuple[tuple[f.Stmt, ...], int], ...]
 
 EXITS = ("Raise", "Continue", "Break")
+PROGRAM_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,16 @@ class Moments:
         under = self.under_way(spot)
         if any(self.reached(frame, at, told.get(frame, set()), under) for frame, at in spot.running.items()):
             return True
-        return any(frame not in spot.running and self.settled(frame, told, spot) for frame in told)
+        past = [frame for frame in told if frame not in spot.running]
+        return any(self.settled(frame, told, spot) or self.constructs(frame, owner, told[frame]) for frame in past)
+
+    def constructs(self, frame: Frame, owner: Value, spans: set[f.Span]) -> bool:
+        """Whether a frame makes an object and surely runs one of some ranges: what is at hand as that object has been
+        through it, whichever way it came."""
+        scope = self.flow.scope(frame)
+        if scope.name != "__init__" or not scope.parameters or not self.runs_through(frame, spans):
+            return False
+        return self.flow.store.read(frame, scope.parameters[0].name, None) == frozenset((owner,))
 
     def told(self, writes: Iterable[Write]) -> dict[Frame, set[f.Span]]:
         """Writes by frame, with the calls of frames that surely write when they are run to their end."""
@@ -262,7 +272,13 @@ def block_settles(block: tuple[f.Stmt, ...], spans: set[f.Span]) -> bool:
 
 def leaves(block: tuple[f.Stmt, ...]) -> bool:
     """Whether control never gets to the end of a block."""
-    return any(isinstance(s, f.Return) or (isinstance(s, f.Jump) and s.kind in EXITS) for s in block)
+    return any(isinstance(s, f.Return) or (isinstance(s, f.Jump) and s.kind in EXITS) or _ends(s) for s in block)
+
+
+def _ends(statement: f.Stmt) -> bool:
+    """Whether a statement ends the program."""
+    call = statement.value if isinstance(statement, f.Evaluate) else None
+    return isinstance(call, f.Call) and dotted_name(call.func) in PROGRAM_EXITS
 
 
 def conditional(body: tuple[f.Stmt, ...], span: f.Span, beyond: f.Span) -> bool:

@@ -122,10 +122,17 @@ class Names:
 
     def certain(self, expression: Expression, place: Spot) -> bool:
         """Whether all that an expression reads surely has been set when a place is reached, or it was read by then."""
-        if all(self.moments.certain(owner, name, place) for owner, name in expression.through):
-            return True
+        (variable, *fields) = expression.through
+        if all(self.moments.certain(owner, name, place) for owner, name in fields):
+            head = expression.text.partition(".")[0]
+            if self.moments.certain(*variable, place) or self.was_read(head, place):
+                return True
+        return self.was_read(expression.text, place)
+
+    def was_read(self, text: str, place: Spot) -> bool:
+        """Whether an expression surely was read in its function by the time a place is reached."""
         frame = place.frame
-        return evaluated(expression.text, self.flow.files[frame.path], self.flow.scope(frame).body, place.at)
+        return evaluated(text, self.flow.files[frame.path], self.flow.scope(frame).body, place.at)
 
     def expressions(self, place: Spot, entity: Entity, paired: frozenset[str] = frozenset()) -> Iterator[Expression]:
         """Every expression of at most two attributes that names some entity at a place in a frame's function."""
