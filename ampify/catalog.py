@@ -70,6 +70,9 @@ WRAPS = frozenset(
         "torch.jit.script",
     }
 )
+# What shares out the parameters of a module over processes, by its last name, so that each sees some gradients.
+SHARDING = frozenset({"FullyShardedDataParallel", "parallelize_module"})
+SHARDING_PACKAGES = ("torch.distributed.", "fairscale.")
 # Functions that return the module they are given, changed in place or rebuilt around the same parameters.
 SAME_MODULE = frozenset(
     {

@@ -57,6 +57,7 @@ TELLING = {
     "AMP324": 'scaler = torch.amp.GradScaler("cuda")',
     "AMP325": "scaler.scale(loss).backward()",
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
+    "AMP311": "model = FullyShardedDataParallel(torch.nn.Linear(4, 1))",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
     "AMP306": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
     "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',

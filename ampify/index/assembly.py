@@ -14,7 +14,7 @@ from ampify.index.clips import Clips
 from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
 from ampify.index.guards import Guard, Guards
-from ampify.index.initializing import NOWHERE, Initializing
+from ampify.index.initializing import NOT_FOUND, NOWHERE, Initializing
 from ampify.index.moments import Spot
 from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
@@ -98,7 +98,7 @@ class Assembly:
             return self.with_masters(name, tuple(calls)), trouble
         initializes, trouble = self.initializing.places(backwards, models, related, name)
         # What else is told says more of a loop than that nothing was found.
-        obstacles += (o for o in trouble if not obstacles or o.detail != NOWHERE)
+        obstacles += (o for o in trouble if not obstacles or o.detail not in (NOWHERE, NOT_FOUND))
         doubts = self.strays_of(related, optimizers)
         obstacles += (Obstacle("gradients-of-no-optimizer", at, "", loop=name) for at in doubts["some"])
         if self.trace.exhausted or self.flow.exhausted:

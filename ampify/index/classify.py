@@ -211,6 +211,8 @@ class Classifier:
         elif dotted in catalog.WRAPS:
             modules = self.entities.modules(arguments)
             yield self._event("wrap", node, frame, tuple(ordered(modules)))
+        elif dotted.startswith(catalog.SHARDING_PACKAGES) and dotted.rpartition(".")[2] in catalog.SHARDING:
+            yield self._event("shard", node, frame, (), dotted.rpartition(".")[2])
         elif dotted in catalog.SAME_MODULE:
             yield self._event("move", node, frame, tuple(ordered(self.entities.modules(arguments))))
         elif dotted in catalog.BINARY_CROSS_ENTROPY:

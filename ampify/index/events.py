@@ -23,6 +23,7 @@ EventKind: TypeAlias = Literal[
     "build",
     "move",
     "wrap",
+    "shard",
     "save",
     "load",
     "initialize",

@@ -24,6 +24,7 @@ from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Initialize, Obstacle
 
+NOT_FOUND: Final = "the model it trains was not found"
 NOWHERE: Final = "none was found where one function names both the model and this optimizer once they are ready"
 
 Places: TypeAlias = dict[tuple[Anchor, tuple[str, ...], tuple[str, ...]], Initialize]
@@ -165,7 +166,7 @@ class Initializing:
         """Where the trouble with a place is, and what it is."""
         at = self.first_build(optimizers, related) or running[0]
         if not models:
-            return at, "the model it trains was not found"
+            return at, NOT_FOUND
         first = min(e.number for e in running)
         builds = [b for o in optimizers for b in self.trace.builds.get(o, ()) if b.root == running[0].root]
         later = min((b for b in builds if b.number > first), key=lambda b: b.number, default=None)

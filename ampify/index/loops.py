@@ -112,7 +112,7 @@ class Loops:
                     belongs = running or live(event)
                 case "backward_call":
                     belongs = event.root in roots
-                case "cross_entropy" | "hook" | "older_amp":
+                case "cross_entropy" | "hook" | "older_amp" | "shard":
                     belongs = event.root in roots
                 case "half" | "double":
                     belongs = event.root in roots and (bool(acts & models) or event.kind == "half")

@@ -17,6 +17,11 @@ _LAST = tuple({dotted.rpartition(".")[2] for dotted in (*catalog.TORCH_AMP, *cat
 WORDS = ("amp", "autocast", "transformers", *(root for root, _ in catalog.FRAMEWORKS))
 HALF = "half-precision-model"
 DOUBLE = "double-precision-model"
+# Why a model that is shared out is not migrated, by what shares it out.
+SHARDED = {
+    "FullyShardedDataParallel": "each sees the overflows of its own part alone, and would skip steps that others make",
+    "parallelize_module": "that all of them would skip the same steps has not been shown",
+}
 # What forbids making a migration, and says nothing against one that was made: gradients read unscaled after its blocks.
 OF_MIGRATING = frozenset(
     {
@@ -48,6 +53,8 @@ def of_events(events: Iterable[Event], loop: str) -> Iterator[Obstacle]:
                 yield Obstacle("unresolved-optimizer", event.anchor, detail, loop=loop)
             case "autograd_grad" if event.detail != "penalty":
                 yield Obstacle("gradient-penalty", event.anchor, "", loop=loop)
+            case "shard":
+                yield Obstacle("sharded-model", event.anchor, SHARDED.get(event.detail, ""), loop=loop)
             case "hook":
                 yield Obstacle("gradient-hook", event.anchor, "", loop=loop)
             case "unknown_step":

@@ -17,6 +17,7 @@ NAMES = (
     | catalog.CLIPS
     | catalog.GRADIENT_HOOKS
     | catalog.DEVICE_METHODS
+    | catalog.SHARDING
 )
 # Words in the name of a receiver that tell its `step` is no optimizer's.
 NOT_OPTIMIZERS = (
