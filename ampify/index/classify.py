@@ -32,7 +32,7 @@ from ampify.index.values import (
     is_masters,
     ordered,
 )
-from ampify.index.words import FOREIGN, NAMES, PRECISIONS, aliases
+from ampify.index.words import FOREIGN, NAMES, PRECISIONS, aliases, buffers
 from ampify.model import facts as f
 
 
@@ -54,6 +54,7 @@ class Classifier:
             if instance in self.trained or self.entities.is_optimizer(instance):
                 self._places.setdefault(instance.place, []).append(instance)
         self._aliases = {path: dict(aliases(facts)) for path, facts in flow.files.items()}
+        self._buffers = frozenset(name for facts in flow.files.values() for name in buffers(facts))
         self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
         self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
         self._found: dict[Frame, dict[int, list[Event]]] = {}
@@ -340,9 +341,11 @@ class Classifier:
     def _moved(self, receivers: Values) -> frozenset[Value]:
         """The modules that a conversion of receivers concerns; a tensor that a module keeps is not the module."""
         kept = frozenset(r for r in receivers if not isinstance(r, Instance) or self.entities.is_module(r))
+        kept -= frozenset(r for r in kept if isinstance(r, Opaque) and r.name in self._buffers)
         # A trainer that is a module itself takes along what it trains.
         parts = frozenset(part for r in kept if self.entities.trains(r) for part in self.entities.parts(r))
-        return self.entities.modules(kept | parts) | (receivers - kept)
+        others = frozenset(r for r in receivers - kept if not isinstance(r, Opaque))
+        return self.entities.modules(kept | parts) | others
 
     def _precision(self, node: f.Call, frame: Frame) -> EventKind | None:
         """What a conversion converts to, if it is told by a method's name or by a dtype among the arguments."""

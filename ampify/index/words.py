@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ampify import catalog
 from ampify.index.events import EventKind
+from ampify.index.syntax import calls, last_name
 from ampify.model import facts as f
 
 NAMES = (
@@ -51,3 +52,12 @@ def aliases(facts: f.FileFacts) -> Iterator[tuple[str, str]]:
     for name in (n for statement in facts.imports for n in statement.names):
         if name.attribute in NAMES and name.bound != name.attribute:
             yield name.bound, str(name.attribute)
+
+
+def buffers(facts: f.FileFacts) -> Iterator[str]:
+    """Names under which modules of a file keep tensors that are no parameters."""
+    if "register_buffer" in facts.methods:
+        for call in (call for scope in facts.scopes for call in calls(scope.body)):
+            name = call.args[0] if call.args and last_name(call.func) == "register_buffer" else None
+            if isinstance(name, f.Constant) and isinstance(name.value, str):
+                yield name.value
