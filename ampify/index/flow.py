@@ -19,6 +19,7 @@ from ampify.index.store import Store
 from ampify.index.syntax import statements, subscript_key
 from ampify.index.tasks import Queue, Task
 from ampify.index.values import (
+    NOTHING,
     ClassValue,
     Container,
     Derived,
