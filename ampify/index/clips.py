@@ -9,6 +9,7 @@ from ampify.index.expressions import GENERATOR
 from ampify.index.flow import Flow
 from ampify.index.moments import Spot
 from ampify.index.names import Names
+from ampify.index.parameter_groups import ParameterGroups
 from ampify.index.store import Write
 from ampify.index.syntax import in_order, inside, path_to
 from ampify.index.values import NOTHING, Container, Frame, Instance, Parameters, Value, Values
@@ -23,6 +24,7 @@ class Clips:
         self.flow = flow
         self.entities = entities
         self.names = names
+        self.groups = ParameterGroups(flow)
 
     def clip(self, event: Event, optimizers: frozenset[Value]) -> ClipCall:
         """A clip, with the optimizer that holds just the parameters it clips, if one can be named."""
@@ -31,7 +33,7 @@ class Clips:
         spot = Spot.of(event)
         partial = self.partial(event.node.args[0], event.frame, spot)
         clipped = frozenset() if partial else self.whole(frozenset(event.values))
-        same = frozenset(o for o in optimizers if clipped and self.held(o) == clipped)
+        same = frozenset(o for o in optimizers if clipped and clipped in (self.held(o), self.shared_out(o)))
         named = self.names.cover(spot, same, self.names.optimizers) if same else None
         text = named[0].text if named and len(named) == 1 and not named[0].optional else None
         return ClipCall(
@@ -42,6 +44,13 @@ class Clips:
             optimizer=text,
             right=event.detail == "master",
         )
+
+    def shared_out(self, optimizer: Value) -> frozenset[Value]:
+        """The modules all of whose parameters, but for those that need no gradient, are in the groups that an optimizer
+        was given; empty if these may hold others, too."""
+        shared = self.groups.shared_out(self.flow.store.read(optimizer, "params", None))
+        modules = frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
+        return modules if modules == self.entities.owners(optimizer) else frozenset()
 
     def held(self, optimizer: Value, *, single: bool = True) -> frozenset[Value]:
         """The modules all of whose parameters an optimizer was given; empty if it may hold only some of them, or, with

@@ -8,6 +8,7 @@ from typing import Final
 
 from ampify import catalog
 from ampify.index.flow import Flow
+from ampify.index.moments import leaves as leaves_block
 from ampify.index.syntax import blocks, inside, last_name, nodes, statements
 from ampify.index.values import Container, Frame, Parameters, Value, Values
 from ampify.model import facts as f
@@ -143,6 +144,8 @@ class ParameterGroups:
                 return done
             if isinstance(statement, f.Branch):
                 arms = [self.appends(arm, frame, leaves, met) for arm in statement.arms]
+                if any(leaves_block(arm) and not kept for arm, kept in zip(statement.arms, arms, strict=True)):
+                    return done
                 done = done or (statement.exhaustive and all(arms))
             elif blocks(statement):
                 return False

@@ -48,6 +48,8 @@ class Enrolment:
     unscaled: Unscaled | None = None
     # What it steps in place of reduced parameters; None: it steps the model's own.
     masters: Masters | None = None
+    # Where each parameter, by its id, stands among those of the models; empty if it has them in that order.
+    places: dict[int, int] = field(default_factory=dict)
     # Its steps that were skipped.
     skips: Skips = field(init=False)
 

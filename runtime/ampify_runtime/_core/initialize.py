@@ -50,6 +50,7 @@ def initialize(models: Any, optimizers: Any, request: Request, num_losses: int) 
     _put_models_under(policy, model_list, trains=bool(optimizer_list))
     if not again:
         _put_optimizers_under(policy, optimizer_list, num_losses)
+        _remember_order(model_list, optimizer_list)
     drop_originals()
     return models if optimizers is None else (models, optimizers)
 
@@ -147,6 +148,16 @@ def _put_optimizers_under(policy: Policy, optimizers: list[Optimizer], num_losse
             reduce_state(optimizer)
         if policy.acts:
             hook_steps(optimizer, enrolment)
+
+
+def _remember_order(models: list[nn.Module], optimizers: list[Optimizer]) -> None:
+    """Groups may hold the models' parameters in another order than these."""
+    grouped = [optimizer for optimizer in optimizers if len(optimizer.param_groups) > 1]
+    parameters = [parameter for model in models for parameter in model.parameters()] if grouped else []
+    for optimizer in grouped:
+        enrolment = enrolment_of(optimizer)
+        if enrolment is not None and enrolment.masters is None:
+            enrolment.places = {id(parameter): place for place, parameter in enumerate(parameters)}
 
 
 def _tell_if_again(policy: Policy, optimizers: list[Optimizer]) -> None:

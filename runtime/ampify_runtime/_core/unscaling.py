@@ -134,4 +134,8 @@ def read_master_params(optimizer: Optimizer) -> Iterator[torch.Tensor]:
         enrolment.masters.adopt(optimizer)
     if enrolment is not None and not enrolment.is_in_block:
         refresh_masters(optimizer, enrolment)
+    if enrolment is not None and enrolment.places:
+        # A norm over them is to be that over the models' parameters to the last bit, which depends on the order.
+        places = enrolment.places
+        return iter(sorted(parameters_of(optimizer), key=lambda p: places.get(id(p), len(places))))
     return parameters_of(optimizer)
