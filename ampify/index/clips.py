@@ -34,7 +34,9 @@ class Clips:
         partial = self.partial(event.node.args[0], event.frame, spot)
         clipped = frozenset() if partial else self.whole(frozenset(event.values))
         same = frozenset(o for o in optimizers if clipped and clipped in (self.held(o), self.shared_out(o)))
-        named = self.names.cover(spot, same, self.names.optimizers) if same else None
+        # One run has one of those that several build.
+        here = same & frozenset(o for backward in event.live | event.latest for o in backward.feeds)
+        named = self.names.cover(spot, here or same, self.names.optimizers) if same else None
         text = named[0].text if named and len(named) == 1 and not named[0].optional else None
         return ClipCall(
             call=event.anchor,
@@ -103,7 +105,9 @@ class Clips:
 
     def single(self, owners: Values, spot: Spot | None) -> bool:
         """Whether an expression means one module."""
-        modules = frozenset(m for owner in owners for m in self.entities.unwrapped(owner))
+        found = frozenset(m for owner in owners for m in self.entities.unwrapped(owner))
+        # A model, or the one that holds it: where it was put into another, that one is meant.
+        modules = frozenset(m for m in found if not found & (self.entities.outermost(m) - {m}))
         return len(modules) < 2 and (spot is None or self.names.single(modules, spot) == modules)
 
     def partial_write(self, write: Write, seen: set[Write], single: bool) -> bool:
