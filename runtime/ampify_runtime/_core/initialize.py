@@ -66,7 +66,8 @@ def _listed(given: Any) -> list[Any]:
         return []
     # A Sequential or a ModuleList is iterable, and one model.
     single = isinstance(given, (nn.Module, Optimizer)) or not isinstance(given, Iterable)
-    return [given] if single else list(given)
+    # What a script makes only where it is asked for is None elsewhere.
+    return [given] if single else [item for item in given if item is not None]
 
 
 def _require_model(value: Any) -> nn.Module:

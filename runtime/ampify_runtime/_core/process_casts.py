@@ -88,7 +88,7 @@ def known_optimizers(given: Any) -> Any:
     if given is None or isinstance(given, Optimizer):
         return given
     if isinstance(given, Iterable):
-        return [optimizer for item in given for optimizer in _inside(item)]
+        return [optimizer for item in given if item is not None for optimizer in _inside(item)]
     inside = _inside(given)
     return given if inside == [given] else inside
 
