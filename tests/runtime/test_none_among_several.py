@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-
 from ampify_runtime import amp
 
 
