@@ -239,6 +239,36 @@ def test_the_message_says_where_the_trail_ends_and_points_to_the_step_once() -> 
     assert [(r.anchor.line, r.anchor.path) for r in finding.related] == [(5, "engine.py")]
 
 
+def test_an_optimizer_of_an_unknown_object_is_not_said_to_be_set_nowhere() -> None:
+    project = project_of(
+        engine="""\
+            def train(model, batches):
+                for batch in batches:
+                    model(batch).mean().backward()
+                    model.optim.step()
+            """
+    )
+    (finding,) = findings_of(project)
+    assert finding.code == "AMP207"
+    assert finding.message.endswith(": 'optim' belongs to 'model', of which nothing is known here")
+
+
+def test_gradients_in_a_context_are_said_to_be_there() -> None:
+    project = project_of(
+        engine="""\
+            import torch.distributed.autograd as contexts
+
+            def train(model, batches):
+                for batch in batches:
+                    with contexts.context() as number:
+                        contexts.backward(number, [model(batch).mean()])
+            """
+    )
+    (finding,) = findings_of(project)
+    assert finding.code == "AMP210"
+    assert finding.message.endswith("keeps the gradients in its context, where no scaler finds them")
+
+
 def test_an_optimizer_that_is_set_by_what_cannot_be_followed_is_not_said_to_be_set_nowhere() -> None:
     project = project_of(
         engine="""\

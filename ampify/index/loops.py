@@ -18,7 +18,7 @@ from ampify.index.listed import Listing, by_path
 from ampify.index.states import stores
 from ampify.index.syntax import expressions, in_order, statements
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, Value
+from ampify.index.values import Derived, External, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle, TrainingLoop
@@ -38,6 +38,9 @@ SITES: dict[str, SiteKind] = {
     "load": "load",
     "wrap": "wrap",
 }
+# Keeps gradients by context, out of all parameters' `grad`.
+CONTEXTUAL = "torch.distributed.autograd"
+KEPT = f"{CONTEXTUAL} keeps the gradients in its context, where no scaler finds them"
 UNMET = "no run of the files given gets here"
 
 
@@ -145,7 +148,8 @@ class Loops:
     def why_idle(self, event: Event) -> tuple[str, str, Anchor | None]:
         """The rule that refuses a backward without a step ("" if it takes no part in training)."""
         if event.detail == "foreign":
-            return "foreign-backward", "", None
+            contextual = any(isinstance(v, External) and v.dotted.startswith(CONTEXTUAL) for v in event.values)
+            return "foreign-backward", KEPT if contextual else "", None
         if self.trace.exhausted or self.flow.exhausted:
             return "analysis-budget", self.flow.shortfall, None
         after = [e for e in self.trace.events if any(b.anchor == event.anchor for b in e.live)]

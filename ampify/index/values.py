@@ -207,6 +207,10 @@ def ordered(values: Iterable[V]) -> list[V]:
 def trail(values: Values) -> str:
     """Where the trail of an unknown value ends, in words that are true also of a value that is set but not followed."""
     for value in values:
+        if isinstance(value, Opaque) and isinstance(value.of, Opaque):
+            return f"{value.name!r} belongs to {value.of.name!r}, of which nothing is known here"
+        if isinstance(value, Opaque) and isinstance(value.of, Instance) and value.of.cls is None:
+            return f"{value.name!r} belongs to what {value.of.dotted.lstrip('.')}() makes, which is not known"
         if isinstance(value, Opaque):
             return f"{value.name!r} is not set anywhere in the files given"
         if isinstance(value, Instance) and value.cls is None:
