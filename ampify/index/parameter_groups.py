@@ -114,6 +114,13 @@ class ParameterGroups:
         if not isinstance(iterable, f.Call):
             return False
         if isinstance(iterable.func, f.Attribute):
+            owner = iterable.func.value
+            if (
+                iterable.func.attr in ("items", "values")
+                and isinstance(owner, f.Call)
+                and last_name(owner.func) == "dict"
+            ):
+                return bool(owner.args) and self.names_parameters(owner.args[0], path)
             return iterable.func.attr in catalog.PARAMETER_METHODS
         name = last_name(iterable.func)
         if name == "filter" and iterable.args and NEEDED not in self.flow.files[path].text(iterable.args[0].span):
@@ -150,10 +157,19 @@ class ParameterGroups:
             elif blocks(statement):
                 return False
             else:
-                held = self.receiver(statement, frame)
+                held = self.receiver(statement, frame) | self.added(statement, frame, leaves)
                 met |= held
                 done = done or (bool(held) and held <= leaves)
         return done
+
+    def added(self, statement: f.Stmt, frame: Frame, leaves: frozenset[Container]) -> Values:
+        """The groups that a statement makes and adds to a list: `groups += [{"params": [parameter]}]`."""
+        call = statement.value if isinstance(statement, f.Evaluate) else None
+        adds = isinstance(call, f.Call) and last_name(call.func) in ("append", "extend")
+        if not adds and statement.kind != "AugAssign":
+            return frozenset()
+        places = ((leaf, *leaf.place) for leaf in leaves)
+        return frozenset(leaf for leaf, path, span in places if path == frame.path and inside(span, statement.span))
 
     def receiver(self, statement: f.Stmt, frame: Frame) -> Values:
         """The containers that a statement appends to."""
