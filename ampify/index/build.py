@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ampify.index.amp_imports import name_to_use, possible_name, sure_name
 from ampify.index.apex_loads import apex_loads
 from ampify.index.apex_uses import apex_groups, leaving
+from ampify.index.contexts import COARSE, PRECISE
 from ampify.index.evidence import unmet
 from ampify.index.flow import Flow
 from ampify.index.framework import in_charge
@@ -24,7 +25,7 @@ from ampify.model.apex import ApexLoad
 from ampify.model.finding import Finding
 from ampify.model.progress import Told, untold
 from ampify.model.project import Obstacle, Project, TrainingLoop
-from ampify.model.settings import Settings
+from ampify.model.settings import Settings, Target
 from ampify.model.site import Site
 from ampify.model.source import SourceFile
 from ampify.stack import with_much_room
@@ -141,17 +142,26 @@ def _found(program: Loops | Unfollowed, *, explained: bool) -> _Found:
 def _analysed(program: Program, settings: Settings) -> _Found | Finding:
     """The loops of a program, or a finding where the analysis itself failed: other programs go on."""
     try:
-        flow = Flow(program.files, program.leading, program.modules, shortfall=program.shortfall)
-        flow.solve(1.0 if program.may_train() else SEARCH_SHARE)
-        if flow.exhausted and not program.shortfall:
-            return _found(Unfollowed(program), explained=settings.evidence)
-        trace = Trace(flow)
-        trace.run()
-        loops = Loops(flow, trace, settings.target)
-        loops.find()
-        return _found(loops, explained=settings.evidence)
+        return _found(_followed(program, settings.target), explained=settings.evidence)
     except Exception as failure:  # noqa: BLE001 (a fault of ours in one program must not keep others from migrating)
         return _failed(program, failure)
+
+
+def _followed(program: Program, target: Target) -> Loops | Unfollowed:
+    """A program followed as precisely as the budgets allow. One that cannot train is not worth a second look."""
+    found: Loops | Unfollowed = Unfollowed(program)
+    for precision in (PRECISE, COARSE) if program.may_train() else (PRECISE,):
+        flow = Flow(program.files, program.leading, program.modules, program.shortfall, precision)
+        flow.solve(1.0 if program.may_train() else SEARCH_SHARE)
+        if flow.exhausted and not program.shortfall:
+            continue
+        trace = Trace(flow)
+        trace.run()
+        found = Loops(flow, trace, target)
+        found.find()
+        if not trace.exhausted:
+            break
+    return found
 
 
 def _failed(program: Program, failure: Exception) -> Finding:

@@ -32,9 +32,6 @@ from ampify.model import facts as f
 if TYPE_CHECKING:
     from ampify.index.flow import Flow
 
-# Frames of one function, beyond which its calls are not told apart.
-MOST_FRAMES = 32
-
 _Parameters: TypeAlias = tuple[tuple[str, ...], frozenset[str], tuple[f.Parameter, ...]]
 
 
@@ -46,8 +43,6 @@ class Calls:
         self.outside = OutsideCalls(flow, self)
         # What was made of each class of the project, in order.
         self.made: dict[ClassValue, dict[Instance, None]] = {}
-        # Frames that stand for calls which are not told apart.
-        self.shared: set[Frame] = set()
         self._parameters: dict[tuple[str, int], _Parameters] = {}
 
     def callee(self, call: f.Call, frame: Frame) -> Values:
@@ -157,7 +152,7 @@ class Calls:
         """Binds arguments to parameters in the frame of this call, and reads what that returns."""
         if self.is_forward(function):
             return self.forward(function, positional, keywords, at)
-        callee = self.callee_frame(function, at)
+        callee = self.flow.contexts.frame(function, at)
         self.flow.called.add((function.path, function.scope))
         if at is not None:
             self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
@@ -171,7 +166,7 @@ class Calls:
     def read_property(self, function: FunctionValue) -> Values:
         """Has the attribute access under way call the function of a property; all accesses share a frame."""
         if self.flow.access is not None:
-            self.flow.callers.setdefault(self.callee_frame(function, None), {})[self.flow.access] = None
+            self.flow.callers.setdefault(self.flow.contexts.frame(function, None), {})[self.flow.access] = None
         return self.invoke(function, (), {}, None)
 
     def is_forward(self, function: FunctionValue) -> bool:
@@ -195,33 +190,11 @@ class Calls:
         assert isinstance(function.receiver, Instance)
         self.flow.called.add((function.path, function.scope))
         if function.receiver.cls is None or not self.flow.classes.is_inert(function.receiver.cls):
-            callee = self.callee_frame(function, at)
+            callee = self.flow.contexts.frame(function, at)
             if at is not None:
                 self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
             self.enter_function(function, self.flow.scope(callee))
         return self.flow.one(Derived, function.receiver) | flowing(self.flow, positional, keywords)
-
-    def callee_frame(self, function: FunctionValue, at: tuple[Frame, f.Call] | None) -> Frame:
-        """Functions are told apart by where they are called, methods also by where their object was made."""
-        call: tuple[Place, ...] = ((at[0].path, at[1].span),) if at is not None else ()
-        if self.is_forward(function):
-            sites: tuple[Place, ...] = ()
-        elif isinstance(function.receiver, Instance) and self.is_module(function.receiver):
-            sites = (function.receiver.place,)
-        elif isinstance(function.receiver, Instance):
-            sites = (function.receiver.place, *call, *function.receiver.sites)[:3]
-        else:
-            sites = (*call, *(at[0].sites if at is not None else ()))[:2]
-        return self.told_apart(self.flow.make(Frame, function.path, function.scope, sites, function.outer))
-
-    def told_apart(self, frame: Frame) -> Frame:
-        """A frame, or the one that stands for all further calls of a function that is called from very many places."""
-        frames = self.flow.frames_of.get((frame.path, frame.scope), ())
-        if frame in self.flow.frames or len(frames) < MOST_FRAMES:
-            return frame
-        shared = self.flow.make(Frame, frame.path, frame.scope, (), frame.outer)
-        self.shared.add(shared)
-        return shared
 
     def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
         flow = self.flow
@@ -275,7 +248,7 @@ class Calls:
 
     def enter_function(self, function: FunctionValue, scope: f.Scope) -> None:
         flow = self.flow
-        frame = self.callee_frame(function, None)
+        frame = self.flow.contexts.frame(function, None)
         first = 0
         if function.receiver is not None:
             if scope.parameters:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from ampify.catalog import is_module_class
 from ampify.index.calls import Calls
 from ampify.index.classes import Classes
+from ampify.index.contexts import PRECISE, Contexts, Precision
 from ampify.index.expressions import GENERATOR, Evaluator, Expressions
 from ampify.index.link import ModuleTable
 from ampify.index.store import Store
@@ -58,6 +59,7 @@ class Flow:
         leading: frozenset[str] | None = None,
         modules: ModuleTable | None = None,
         shortfall: str = "",
+        precision: Precision = PRECISE,
     ) -> None:
         self.files = files
         # The files whose functions are followed even if nothing in the project calls them.
@@ -95,6 +97,7 @@ class Flow:
             f.Attribute: self.attribute_of,
             f.Call: self.calls.call,
         }
+        self.contexts = Contexts(self, precision)
 
     # Solving
 

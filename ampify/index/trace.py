@@ -370,7 +370,7 @@ class Trace:
             return False
         on_stack = any(fr is target for fr, _ in self.stack)
         # What looks like recursion in a shared frame may be a call of its own, which is not followed then.
-        self.exhausted = self.exhausted or (on_stack and target in self.flow.calls.shared)
+        self.exhausted = self.exhausted or (on_stack and target in self.flow.contexts.shared)
         return not on_stack and len(self.stack) < MAXIMUM_DEPTH * 4
 
 

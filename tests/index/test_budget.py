@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ampify.index import build_project
+from ampify.index.contexts import COARSE, PRECISE
+from ampify.index.flow import Flow
+from ampify.index.reading import read_facts
 from ampify.model.settings import Settings
 from ampify.model.source import SourceFile
 
@@ -50,5 +53,24 @@ def test_a_function_called_from_very_many_places_is_followed_in_few_frames() -> 
         f"a0 = inner(0, 0)\n{calls}\n{TRAINING.partition(chr(10))[2]}"
     ).format(models="torch.nn.Linear(4, 1)", reads="")
     project = build_project([SourceFile("train.py", text.encode(), text, "utf-8", b"", "\n")], Settings())
+    assert [(loop.optimizers, len(loop.backward_calls)) for loop in project.loops] == [(("optimizer",), 1)]
+    assert not project.obstacles
+
+
+def test_a_program_too_large_to_be_followed_precisely_is_followed_less_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that call each other from several places have a frame for every two calls on the way to them."""
+    chain = "\n".join(f"def f{n}(x):\n    return [f{n + 1}(x), f{n + 1}(x), f{n + 1}(x)]" for n in range(40))
+    head = f"import torch\ndef f40(x):\n    return dict(x=x)\n{chain}\nf0(1)\n"
+    text = head + TRAINING.format(models="torch.nn.Linear(4, 1)", reads="").partition("\n")[2]
+    source = SourceFile("train.py", text.encode(), text, "utf-8", b"", "\n")
+    files = {"train.py": read_facts(source)}
+    taken = []
+    for precision in (PRECISE, COARSE):
+        flow = Flow(files, precision=precision)
+        flow.solve()
+        taken.append(flow.work)
+    assert taken[1] < taken[0] / 2
+    monkeypatch.setattr("ampify.index.flow.WORK_BUDGET", (taken[0] + taken[1]) // 2)
+    project = build_project([source], Settings())
     assert [(loop.optimizers, len(loop.backward_calls)) for loop in project.loops] == [(("optimizer",), 1)]
     assert not project.obstacles
