@@ -10,7 +10,7 @@ from ampify.apex_catalog import EXTENSIONS, ROOT, has_equal
 from ampify.index.apex_mentions import apex_imports, apex_mentions, is_local, of_apex, torch_is_bound
 from ampify.index.grouping import Groups
 from ampify.index.link import ModuleTable
-from ampify.index.programs import IMPORTERS, programs
+from ampify.index.programs import IMPORTERS, Program, programs
 from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -35,12 +35,13 @@ INSTALL = re.compile(
 def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tuple[ApexGroup, ...]:
     """The uses of apex in a project, by what runs together, in the order of the text."""
     modules = ModuleTable(files)
-    uses = {path: found for path, facts in files.items() if (found := tuple(_uses(facts, modules)))}
+    uses = {path: used for path, facts in files.items() if (used := tuple(_uses(facts, modules)))}
     if not uses:
         return ()
     groups = Groups()
     half = {path for path in uses if _names_half(files[path])}
-    for program in programs(files):
+    found = programs(files)
+    for program in found:
         together = [path for path in program.files if path in uses]
         groups.merge(together)
         if any(_names_half(files[path]) for path in program.files):
@@ -48,7 +49,7 @@ def apex_groups(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> tupl
     parts: dict[object, list[str]] = {}
     for path in sorted(uses):
         parts.setdefault(groups.find(path), []).append(path)
-    loops = _loops(files, sites)
+    loops = _loops(found, sites)
     return tuple(
         ApexGroup(
             id=f"apex:{paths[0]}",
@@ -88,11 +89,11 @@ def _file(files: Mapping[str, f.FileFacts], path: str, modules: ModuleTable) -> 
     return ApexFile(path, imports, mentions, torch_is_bound(facts), frozenset(n for n in shared if n is not None))
 
 
-def _loops(files: Mapping[str, f.FileFacts], sites: Iterable[Site]) -> dict[str, frozenset[str]]:
+def _loops(found: Iterable[Program], sites: Iterable[Site]) -> dict[str, frozenset[str]]:
     """By training loop, the files of the programs it runs in."""
     around: dict[str, frozenset[str]] = {}
     loop_paths = {(site.loop, site.anchor.path) for site in sites if site.loop is not None}
-    for program in programs(files):
+    for program in found:
         for loop, path in loop_paths:
             if loop is not None and path in program.files:
                 around[loop] = around.get(loop, frozenset()) | frozenset(program.files)

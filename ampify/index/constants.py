@@ -141,8 +141,9 @@ class Constants:
         """Where attributes of a name are set, or might be: file, scope, and the value if that is the whole story."""
         found: dict[str, list[tuple[str, int, f.Expr | None]]] = {}
         for path, facts in self.flow.files.items():
+            by_name = "setattr" in facts.names or "setattr" in facts.read
             for scope in facts.scopes:
-                for name, value in _stored(scope):
+                for name, value in _stored(scope, by_name=by_name):
                     found.setdefault(name, []).append((path, scope.index, value))
         return found
 
@@ -217,19 +218,21 @@ def _of_other_kinds(one: object, other: object) -> bool:
     return type(one) is not type(other) and isinstance(one, int | float) and isinstance(other, int | float)
 
 
-def _stored(scope: f.Scope) -> Iterator[tuple[str, f.Expr | None]]:
-    """Attributes that a scope's statements set, and names of a class, which all its objects have."""
+def _stored(scope: f.Scope, *, by_name: bool) -> Iterator[tuple[str, f.Expr | None]]:
+    """Attributes that a scope's statements set, and names of a class, which all its objects have; `by_name` tells that
+    its file has a `setattr`."""
     if scope.kind == "class":
         yield from ((name, None) for name in sorted(scope.bound))
+    own_statements = frozenset(map(id, scope.body))
     for statement in statements(scope.body):
-        top = statement in scope.body and isinstance(statement, f.Assign) and statement.kind != "AugAssign"
+        top = isinstance(statement, f.Assign) and statement.kind != "AugAssign" and id(statement) in own_statements
         for target in _targets(statement):
             if isinstance(target, f.Attribute):
                 own = isinstance(target.value, f.Name) and target.value.id == _first(scope)
                 yield target.attr, statement.value if top and own and isinstance(statement, f.Assign) else None
             elif not isinstance(target, f.Name):
                 yield from ((node.attr, None) for node, _ in in_order(target) if isinstance(node, f.Attribute))
-        for whole in expressions(statement):
+        for whole in expressions(statement) if by_name else ():
             for node, _ in in_order(whole):
                 if isinstance(node, f.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
                     yield str(getattr(node.args[1], "value", "")), None

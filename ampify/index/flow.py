@@ -326,7 +326,10 @@ class Flow:
         self.work += len(owners)
         if len(owners) == 1:
             (owner,) = owners
-            return self.classes.attribute(owner, name, called)
+            values = self.classes.attribute(owner, name, called)
+            # A set is gone through in an order that hangs on how it was made, and that order tells chains of evidence
+            # apart: several values are gathered anew here, as those of several owners are.
+            return values if len(values) < 2 else frozenset(set(values))
         found: set[Value] = set()
         for owner in owners:
             found |= self.classes.attribute(owner, name, called)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ampify import catalog
 from ampify.index.obstacles import of_file
-from ampify.index.syntax import nodes, statements
+from ampify.index.syntax import parts, statements
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 from ampify.model.project import Obstacle
@@ -81,7 +81,7 @@ def works_for(facts: f.FileFacts, kind: str) -> bool:
 def _bases_and_callees(facts: f.FileFacts) -> Iterator[f.Expr]:
     for scope in facts.scopes:
         yield from scope.bases
-        yield from (node.func for node, _ in nodes(scope.body) if isinstance(node, f.Call))
+        yield from (node.func for node in parts(scope.body) if isinstance(node, f.Call))
 
 
 def _entry(node: f.Expr, given: Mapping[str, str]) -> str:

@@ -106,6 +106,8 @@ class Trace:
         self.scaled: list[frozenset[str]] = []
         self.raised: list[list[Pending]] = []
         self.backwards: dict[tuple[Frame, Anchor], Event] = {}
+        # By the identity of an expression: the facts live as long as this.
+        self._steps: dict[int, tuple[tuple[f.Expr, tuple[f.Expr, ...], tuple[f.Span, ...]], ...]] = {}
         self.root = 0
         self.visits = 0
         self.work = 0
@@ -259,14 +261,23 @@ class Trace:
 
     def expressions(self, expressions: Iterable[f.Expr], frame: Frame, state: Pending) -> Pending:
         for expression in expressions:
-            found = list(in_order(expression, ()))
-            repeats = any(isinstance(node, f.Comprehension) for node, _ in found)
-            for node, parents in found:
-                rounds = [(frame, span) for span in repeating(node, parents if repeats else ())]
-                self.loops += rounds
+            for node, parents, spans in self.steps(expression):
+                self.loops += [(frame, span) for span in spans]
                 state = self.happens(node, parents, frame, state)
-                del self.loops[len(self.loops) - len(rounds) :]
+                if spans:
+                    del self.loops[-len(spans) :]
         return state
+
+    def steps(self, expression: f.Expr) -> tuple[tuple[f.Expr, tuple[f.Expr, ...], tuple[f.Span, ...]], ...]:
+        """The parts of an expression in order, each with what it is part of, and what of that repeats it: the same in
+        every frame."""
+        steps = self._steps.get(id(expression))
+        if steps is None:
+            found = tuple(in_order(expression))
+            repeats = any(isinstance(node, f.Comprehension) for node, _ in found)
+            steps = tuple((node, outer, tuple(repeating(node, outer if repeats else ()))) for node, outer in found)
+            self._steps[id(expression)] = steps
+        return steps
 
     def happens(self, node: f.Expr, parents: tuple[f.Expr, ...], frame: Frame, state: Pending) -> Pending:
         found = self.classify.events(node, frame)

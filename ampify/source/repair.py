@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from ampify.source.lines import split_lines
 _METHODS: Final = frozenset({"cuda", "copy_", "to", "type"})
 _OLD: Final = "async"
 _NEW: Final = "non_blocking"
+# The word as it is given: between it and the sign may be whatever is no code.
+_GIVEN: Final = re.compile(rf"\b{_OLD}(?:\s|\\|#[^\r\n]*)*=")
 _LAYOUT: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
 
 
@@ -29,7 +32,8 @@ class Repaired:
 
 def repaired(source: SourceFile) -> Repaired | None:
     """The source with `cuda(async=True)` spelled `cuda(non_blocking=True)`; None without one, or if another has it."""
-    if _OLD not in source.text:
+    # Most that name it mean what it means now, and to take text apart takes long.
+    if _OLD not in source.text or not _GIVEN.search(source.text):
         return None
     places = _places(source.text)
     if not places:
