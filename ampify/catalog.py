@@ -85,6 +85,12 @@ SAME_MODULE = frozenset(
         "torch.nn.utils.parametrizations.weight_norm",
     }
 )
+# The same for functions that convert it to half precision, or do their part in that.
+HALVED = frozenset(
+    f"ampify_runtime.{module}.{name}"
+    for module in ("fp16_utils", "fp16_utils.fp16util")
+    for name in ("BN_convert_float", "FP16Model", "convert_network", "network_to_half")
+)
 MODULE_PACKAGES = (
     "torch.nn.",
     "torchvision.models.",
@@ -255,7 +261,7 @@ def is_loss_class(dotted: str) -> bool:
 @cache
 def is_module_class(dotted: str) -> bool:
     """Whether a dotted name outside the project is a module class or a factory of modules."""
-    if is_loss_class(dotted) or dotted in WRAPS or dotted in SAME_MODULE:
+    if is_loss_class(dotted) or dotted in WRAPS | SAME_MODULE | HALVED:
         return False
     if dotted.startswith(
         ("torch.nn.utils", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.nn.Parameter")

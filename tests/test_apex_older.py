@@ -100,7 +100,7 @@ def test_on_the_runtime_it_is_the_same_script_and_trains(name: str, tmp_path: Pa
     assert found[0] != plain[0]
 
 
-@pytest.mark.parametrize("name", OLDER)
+@pytest.mark.parametrize("name", [name for name in OLDER if "masters" not in name])
 def test_for_torch_it_is_refused_and_the_nearest_named(name: str, tmp_path: Path) -> None:
     after, report = migrated(OLDER[name], tmp_path, "native")
     assert after == OLDER[name]

@@ -34,7 +34,7 @@ _SAVED_NAMES = ("apex_scaler", "saved_scaler", "apex_loss_scaler")
 def leaving_apex(scalings: Scalings, parts: Parts) -> tuple[ApexLoop | None, list[Obstacle]]:
     """The plan for a loop that trains through apex's amp, or what forbids it."""
     try:
-        return _Leaving.of(scalings, parts).loop(), []
+        return Leaving.of(scalings, parts).loop(), []
     except Refused as refusal:
         return None, [Obstacle(refusal.kind, refusal.anchor, refusal.detail, loop=parts.id, hint=refusal.hint)]
     except OutOfReach as reason:
@@ -52,18 +52,19 @@ class _With:
 
 
 @dataclass(slots=True)
-class _Leaving(Planning):
+class Leaving(Planning):
     """One loop's plan in the making. Its backwards are read as those of the losses that their blocks scale."""
 
     withs: dict[Anchor, _With]
     switches: Switches
     # Those included that run where amp is off.
     all_backwards: tuple[Event, ...]
+    starts: Starts
     switched: bool = False
     reach: Reach | None = None
 
     @classmethod
-    def of(cls, scalings: Scalings, parts: Parts) -> _Leaving:
+    def of(cls, scalings: Scalings, parts: Parts) -> Leaving:
         """The plan of a loop, its blocks found."""
         flow = scalings.flow
         withs: dict[Anchor, _With] = {}
@@ -79,7 +80,8 @@ class _Leaving(Planning):
             found = _with_of(event, scalings)
             withs.setdefault(event.anchor, found)
             backwards.append(_around(event, found))
-        return cls(scalings, replace(parts, backwards=tuple(backwards)), withs, Switches(flow), parts.backwards)
+        own = replace(parts, backwards=tuple(backwards))
+        return cls(scalings, own, withs, Switches(flow), parts.backwards, Starts(flow))
 
     def loop(self) -> ApexLoop:
         """The whole plan."""
@@ -87,9 +89,9 @@ class _Leaving(Planning):
         penalties = self.scalings.regions.penalties
         Hindrances(self.flow, self.scalings.trace, self.all_backwards, parts.related, penalties).refuse()
         widenings = tuple(self.widenings())
-        starts = Starts(self.flow)
-        begun = {e.anchor: e for e in parts.related if e.kind == "initialize"}
-        self.switched = any(starts.switched(e) for e in begun.values())
+        beginning = self.beginning()
+        begun = {e.anchor: e for e in beginning}
+        self.switched = any(self.starts.switched(e) for e in begun.values())
         homes = [self.home(event) for event in begun.values()]
         name = self.scalings.name(parts, homes)
         reach = Reach(self.flow, self.scalings.regions.slices, self.scalings.names, homes, name, self.mentions)
@@ -109,31 +111,43 @@ class _Leaving(Planning):
         )
         blocks = tuple(dict.fromkeys(self.block(one, reach, inlines) for one in self.withs.values()))
         begins = tuple(
-            starts.start(e, h.scaler(name), self.device(devices, h.spot, h.anchor))
+            self.starts.start(e, h.scaler(name), self.device(devices, h.spot, h.anchor))
             for e, h in zip(begun.values(), homes, strict=True)
         )
-        self.refuse_outer_conditions([e for e in parts.related if e.kind == "initialize"])
-        masters, states = tuple(self.masters()), tuple(self.amp_states(reach))
+        self.refuse_outer_conditions(beginning)
+        found = self.completed(ApexLoop(scaling, begins, blocks, (), ()), reach)
         # What was passed along for all of these is known only now.
-        scaling = replace(
+        passed = replace(
             scaling, parameters=tuple(reach.parameters.values()), arguments=tuple(reach.arguments.values())
         )
-        return ApexLoop(scaling, begins, blocks, masters, states)
+        return replace(found, scaling=passed)
+
+    def completed(self, found: ApexLoop, reach: Reach) -> ApexLoop:
+        """A plan with what else there is of apex in the loop."""
+        return replace(found, masters=tuple(self.masters()), states=tuple(self.amp_states(reach)))
+
+    def beginning(self) -> list[Event]:
+        """The calls that training starts by, as met in each run."""
+        return [e for e in self.parts.related if e.kind == "initialize"]
 
     # The scaler
 
     def home(self, event: Event) -> Home:
         anchor = self.flow.files[event.frame.path].anchor(event.statement)
-        assert isinstance(event.node, f.Call)
-        given = [*event.node.args[1:2], *(v for n, v in event.node.keywords if n == "optimizers")]
-        words = _WORD.findall(self.flow.files[event.frame.path].text(given[0].span)) if given else []
+        words = self.optimizer_words(event)
         if not words:
             raise Refused("apex-amp-loop", event.anchor, "amp.initialize is given no optimizer here")
         home = home_of(anchor, words[0], Spot.of(event), self.flow)
         if not home.owner and self.common_home(home) is not home:
-            detail = "amp.initialize is called in a function that has returned when the training begins"
+            detail = f"{self.starts.kind.name} is called in a function that has returned when the training begins"
             raise OutOfReach(event.anchor, detail)
         return home
+
+    def optimizer_words(self, event: Event) -> list[str]:
+        """How the optimizer is spelled that a call is given."""
+        assert isinstance(event.node, f.Call)
+        given = [*event.node.args[1:2], *(v for n, v in event.node.keywords if n == "optimizers")]
+        return _WORD.findall(self.flow.files[event.frame.path].text(given[0].span)) if given else []
 
     def refuse_outer_conditions(self, begun: Sequence[Event]) -> None:
         """Refuses a call in a function that is itself called under a condition, unless the training is so too."""
@@ -148,7 +162,9 @@ class _Leaving(Planning):
                     continue
                 same = all((frame, span) in use.stack for use in uses)
                 if not same and any("__name__" not in test for test in self.switches.tests(frame, span)):
-                    raise Refused("apex-amp-loop", event.anchor, "a condition elsewhere decides whether this is called")
+                    raise Refused(
+                        self.starts.kind.rule, event.anchor, "a condition elsewhere decides whether this is called"
+                    )
 
     def device(self, devices: Devices, spot: Spot, at: Anchor) -> Device:
         # apex's amp runs on GPUs only.
@@ -240,14 +256,21 @@ class _Leaving(Planning):
             code = self.parameters(found, clips.get((found.frame.path, found.call.span)))
             yield Masters(facts.anchor(found.call), code)
 
+    def of_model(self, clip: Event, optimizers: Iterable[Value]) -> str | None:
+        """The parameters of the model that is all that optimizers step, if it has a name at a clip."""
+        clips, names = self.scalings.clips, self.scalings.names
+        held = frozenset().union(*map(clips.held, optimizers))
+        named = names.cover(Spot.of(clip), held, names.models) if held else None
+        if named and len(named) == 1 and not named[0].optional and not named[0].container:
+            return f"{named[0].text}.parameters()"
+        return None
+
     def parameters(self, found: MastersCall, clip: Event | None) -> str:
         """An expression of the parameters that an optimizer steps: for a clip, those of its model do as well."""
         if clip is not None and len(found.optimizers) == 1:
-            clips, names = self.scalings.clips, self.scalings.names
-            held = frozenset().union(*map(clips.held, found.optimizers))
-            named = names.cover(Spot.of(clip), held, names.models) if held else None
-            if named and len(named) == 1 and not named[0].optional and not named[0].container:
-                return f"{named[0].text}.parameters()"
+            named = self.of_model(clip, found.optimizers)
+            if named is not None:
+                return named
         optimizer = self.flow.files[found.frame.path].text(found.call.args[0].span)
         text = f'p for group in {optimizer}.param_groups for p in group["params"]'
         return f"({text})" if found.once else f"[{text}]"

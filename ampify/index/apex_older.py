@@ -48,19 +48,33 @@ def older_parts(backwards: Iterable[Event], related: Iterable[Event], entities: 
 
 
 def of_older(
-    parts: Sequence[Event], calls: Iterable[BackwardCall], flow: Flow, loop: str, *, leaving: bool, stored: bool
+    parts: Sequence[Event],
+    calls: Iterable[BackwardCall],
+    loop: str,
+    *,
+    leaving: bool,
+    stored: bool,
+    reason: str = "",
 ) -> Iterator[Obstacle]:
-    """What forbids to leave a loop as it is: it does not scale all its losses, or is to come off apex; where its
-    state is `stored`, what becomes of that is told."""
+    """What forbids to leave a loop as it is: it does not scale all its losses, or is to come off apex, and cannot for
+    a `reason`; where its state is `stored`, what becomes of that is told."""
     first = parts[0]
     bare = next((call.call for call in calls if not (call.scaled or call.off)), None)
     if bare is not None:
         detail = "this backward is not scaled, and others are, or all is cast, by an older interface"
         yield Obstacle(KIND, bare, detail, loop=loop)
-    elif leaving and any(_imports_apex(flow, event.frame.path) for event in parts):
+    elif leaving:
         handle = first.kind == "older_amp"
         hint = _STORED if stored and not handle else ""
-        yield Obstacle(KIND, first.anchor, _HANDLE if handle else _MASTERS, loop=loop, hint=hint)
+        detail = _HANDLE if handle else _MASTERS
+        if reason:
+            detail += f". It is not written so here: {reason}"
+        yield Obstacle(KIND, first.anchor, detail, loop=loop, hint=hint)
+
+
+def on_apex(parts: Iterable[Event], flow: Flow) -> bool:
+    """Whether it is apex's interface, and not the runtime's."""
+    return any(_imports_apex(flow, event.frame.path) for event in parts)
 
 
 def _imports_apex(flow: Flow, path: str) -> bool:

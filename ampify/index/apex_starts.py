@@ -1,9 +1,10 @@
-"""Reads calls of apex's `amp.initialize`: what decides on them, and what their statements do beside."""
+"""Reads the calls by which training on apex starts: what decides on them, and what their statements do beside."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
 from ampify.apex_catalog import ROOT
 from ampify.index.events import Event
@@ -12,6 +13,7 @@ from ampify.index.hindrances import Refused
 from ampify.index.syntax import in_order, path_to
 from ampify.index.values import Frame
 from ampify.model import facts as f
+from ampify.model.anchor import Anchor
 from ampify.model.apex_loop import Start
 from ampify.model.scaling import Device
 
@@ -20,11 +22,27 @@ _THERE, _MISSING = re.compile(r"(\w+) is not None"), re.compile(r"(\w+) is None|
 _PURE = (f.Name, f.Attribute, f.Constant, f.Operation)
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What such a call is of: its `name`, the parameters that take the models and optimizers which it returns, and the
+    rule that refuses one."""
+
+    name: str
+    returned: tuple[str, ...]
+    rule: str
+
+
+INITIALIZE = Kind("amp.initialize", ("models", "optimizers"), "apex-amp-loop")
+
+
 class Starts:
     """Answers from a solved flow."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, kind: Kind = INITIALIZE, gone: Container[Anchor] = ()) -> None:
         self.flow = flow
+        self.kind = kind
+        # Statements that the plan takes away otherwise.
+        self.gone = gone
 
     def switched(self, event: Event) -> bool:
         """Whether it is decided at run time if amp is on."""
@@ -34,11 +52,11 @@ class Starts:
         return bool(self.conditions(event.frame, event.statement)) or not constant
 
     def start(self, event: Event, scaler: str, device: Device) -> Start:
-        """A call of `amp.initialize`; raises Refused where it cannot be taken away."""
+        """Such a call; raises Refused where it cannot be taken away."""
         facts = self.flow.files[event.frame.path]
         statement = event.statement
         if not (isinstance(statement, f.Assign | f.Evaluate) and statement.value is event.node):
-            raise Refused("apex-amp-loop", event.anchor, "amp.initialize is part of something larger here")
+            raise Refused(self.kind.rule, event.anchor, f"{self.kind.name} is part of something larger here")
         conditions = self.conditions(event.frame, statement)
         rebinding = self.rebinding(facts, statement, event.node)
         asked = [branch for branch in conditions if not _asks(facts, branch, _THERE)]
@@ -64,7 +82,8 @@ class Starts:
         last = len(around) - len(found)
         if found and list(around[last:]) != found:
             anchor = facts.anchor(statement)
-            raise Refused("apex-amp-loop", anchor, "a condition around a loop or block decides on amp.initialize")
+            detail = f"a condition around a loop or block decides on {self.kind.name}"
+            raise Refused(self.kind.rule, anchor, detail)
         return found
 
     def test(self, facts: f.FileFacts, branch: f.Branch, statement: f.Stmt) -> str:
@@ -72,7 +91,7 @@ class Starts:
         text = facts.text(branch.test.span)
         pure = all(isinstance(node, _PURE) for node, _ in in_order(branch.test))
         if branch.kind != "If" or not pure or "\n" in text:
-            raise Refused("apex-amp-loop", facts.anchor(branch), "this condition cannot be asked again")
+            raise Refused(self.kind.rule, facts.anchor(branch), "this condition cannot be asked again")
         if any(path_to(branch.arms[0], statement.span)):
             return text
         return f"not ({text})"
@@ -82,7 +101,7 @@ class Starts:
         return all(self.is_part(facts, inner, statement) for arm in branch.arms for inner in arm)
 
     def is_part(self, facts: f.FileFacts, inner: f.Stmt, statement: f.Stmt) -> bool:
-        if inner is statement:
+        if inner is statement or facts.anchor(inner) in self.gone:
             return True
         if isinstance(inner, f.Import):
             return all(name.module.partition(".")[0] == ROOT for name in inner.names)
@@ -93,15 +112,23 @@ class Starts:
         stops = len(inner.arms[0]) == 1 and inner.arms[0][0].kind == "Raise" and not any(inner.arms[1:])
         return (stops and _asks(facts, inner, _MISSING)) or self.holds_nothing_else(facts, inner, statement)
 
-    @staticmethod
-    def rebinding(facts: f.FileFacts, statement: f.Stmt, call: f.Expr) -> str:
+    def rebinding(self, facts: f.FileFacts, statement: f.Stmt, call: f.Expr) -> str:
         """What an assignment does beside giving names what they had: `net = model`, say."""
         if not isinstance(statement, f.Assign):
             return ""
-        given = ", ".join(facts.text(value.span) for value in _given(call))
+        given = ", ".join(facts.text(value.span) for value in self.given(call))
         target = facts.text(statement.targets[0].span)
         same = _LAYOUT.sub("", target).strip(",") == _LAYOUT.sub("", given).strip(",")
         return "" if same and len(statement.targets) == 1 else f"{target} = {given}"
+
+    def given(self, call: f.Expr) -> Iterator[f.Expr]:
+        """What a call is given and returns."""
+        assert isinstance(call, f.Call)
+        named = dict(call.keywords)
+        for index, name in enumerate(self.kind.returned):
+            value = call.args[index] if index < len(call.args) else named.get(name)
+            if value is not None:
+                yield value
 
 
 def _asks(facts: f.FileFacts, branch: f.Branch, question: re.Pattern[str]) -> bool:
@@ -109,13 +136,3 @@ def _asks(facts: f.FileFacts, branch: f.Branch, question: re.Pattern[str]) -> bo
     found = question.fullmatch(facts.text(branch.test.span))
     bound = (n.bound for s in facts.imports for n in s.names if n.module.partition(".")[0] == ROOT and not n.level)
     return branch.kind == "If" and found is not None and any(name in found.groups() for name in bound)
-
-
-def _given(call: f.Expr) -> Iterator[f.Expr]:
-    """The models and the optimizers that a call of `amp.initialize` is given."""
-    assert isinstance(call, f.Call)
-    named = dict(call.keywords)
-    for index, name in enumerate(("models", "optimizers")):
-        value = call.args[index] if index < len(call.args) else named.get(name)
-        if value is not None:
-            yield value

@@ -8,13 +8,14 @@ from typing import Final, TypeAlias
 
 from ampify.index import obstacles as find
 from ampify.index.apex_leaving import leaving_apex
-from ampify.index.apex_older import of_older, older_parts
+from ampify.index.apex_older import of_older, older_parts, on_apex
 from ampify.index.autograd_functions import AutogradFunctions
 from ampify.index.clips import Clips
 from ampify.index.events import Event, at_places
 from ampify.index.flow import Flow
 from ampify.index.guards import Guard, Guards
 from ampify.index.initializing import NOT_FOUND, NOWHERE, Initializing
+from ampify.index.masters_leaving import leaving_masters, told
 from ampify.index.moments import Spot
 from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
@@ -26,6 +27,7 @@ from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Opaque, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
+from ampify.model.apex_loop import ApexLoop
 from ampify.model.native import NativeAmp
 from ampify.model.project import (
     BackwardCall,
@@ -91,12 +93,7 @@ class Assembly:
             obstacles += trouble
             obstacles += self.strangers(event, name)
         older = older_parts(backwards, related, self.entities)
-        if older:
-            away = self.scalings is not None
-            stored = any(event.kind in ("save", "load") for event in related)
-            trouble = list(of_older(older, calls, self.flow, name, leaving=away, stored=stored))
-            return self.with_masters(name, tuple(calls)), trouble
-        initializes, trouble = self.initializing.places(backwards, models, related, name)
+        initializes, trouble = ((), []) if older else self.initializing.places(backwards, models, related, name)
         # What else is told says more of a loop than that nothing was found.
         obstacles += (o for o in trouble if not obstacles or o.detail not in (NOWHERE, NOT_FOUND))
         doubts = self.strays_of(related, optimizers)
@@ -110,7 +107,7 @@ class Assembly:
             optimizers=tuple(dict.fromkeys(o for i in initializes for o in i.optimizers)),
             backward_calls=tuple(calls),
             initializes=initializes,
-            clips=tuple(self.clip(e, optimizers, marks) for e in by_anchor(related, "clip")),
+            clips=tuple(self.clip(e, optimizers, marks) for e in by_anchor(related, "clip") if e.detail != "masters"),
             saves=tuple(s for e in by_anchor(related, "save") if (s := self.states.save(e)) is not None),
             loads=self.states.loads(by_anchor(related, "load")),
             cross_entropies=tuple(self.cross_entropy(e) for e in by_anchor(related, "cross_entropy")),
@@ -119,6 +116,11 @@ class Assembly:
             strays=tuple(doubts["maybe"]),
             penalties=tuple(e.anchor for e in by_anchor(related, "autograd_grad") if e.detail == "penalty"),
         )
+        # One scaler serves all optimizers that take turns.
+        made = tuple(place for place in initializes if not place.again)
+        parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, made, found.saves, found.loads)
+        if older:
+            return self.of_older(found, parts, older, obstacles)
         native = self.torch_amp.native(backwards, related)
         if native is not None:
             return _left_to_torch(found, native), []
@@ -126,21 +128,33 @@ class Assembly:
             obstacles = [o for o in obstacles if o.kind not in find.OF_MIGRATING]
         if self.scalings is None or obstacles:
             return found, obstacles
-        # One scaler serves all optimizers that take turns.
-        made = tuple(place for place in initializes if not place.again)
-        parts = Parts(
-            name, backwards, found.backward_calls, optimizers, models, related, made, found.saves, found.loads
-        )
         if found.begun:
             leaving, obstacles = leaving_apex(self.scalings, parts)
             return replace(found, apex=leaving), obstacles
         scaling, obstacles = self.scalings.plan(parts)
         return replace(found, scaling=scaling), obstacles
 
-    @staticmethod
-    def with_masters(name: str, calls: tuple[BackwardCall, ...]) -> TrainingLoop:
-        """A loop that an older interface of amp scales by itself: there is nothing for the newer one to do."""
-        return TrainingLoop(name, min(call.call for call in calls), (), (), calls, (), masters=True)
+    def of_older(
+        self, found: TrainingLoop, parts: Parts, older: list[Event], obstacles: list[Obstacle]
+    ) -> tuple[TrainingLoop, list[Obstacle]]:
+        """A loop in an older interface of amp, which scales by itself: there is nothing for the newer one to do."""
+        away = self.scalings is not None and on_apex(older, self.flow)
+        reason = ""
+        if self.scalings is not None and away and self.all_masters(parts, older):
+            left = [o for o in obstacles if o.kind != find.HALF]
+            plan = told(left[0].told, left[0].anchor) if left else leaving_masters(self.scalings, parts)
+            if isinstance(plan, ApexLoop):
+                return replace(found, apex=plan), []
+            reason = plan
+        stored = any(event.kind in ("save", "load") for event in parts.related)
+        trouble = of_older(older, parts.calls, parts.id, leaving=away, stored=stored, reason=reason)
+        first = min(call.call for call in parts.calls)
+        return TrainingLoop(parts.id, first, (), (), parts.calls, (), masters=True), list(trouble)
+
+    def all_masters(self, parts: Parts, older: list[Event]) -> bool:
+        """Whether all losses are scaled by optimizers that keep masters, or are where these are not used."""
+        made = (e.detail == "masters" or any(map(self.entities.has_masters, e.values)) for e in older)
+        return all(call.scaled or call.off for call in parts.calls) and all(made)
 
     def guard(self, related: Iterable[Event]) -> Guard | None:
         """The condition that all calls of `amp.initialize` which are present stand under."""

@@ -216,6 +216,8 @@ class Classifier:
             yield self._event("shard", node, frame, (), dotted.rpartition(".")[2])
         elif dotted in catalog.SAME_MODULE:
             yield self._event("move", node, frame, tuple(ordered(self.entities.modules(arguments))))
+        elif dotted in catalog.HALVED:
+            yield self._event("half", node, frame, tuple(ordered(self.entities.modules(arguments))))
         elif dotted in catalog.BINARY_CROSS_ENTROPY:
             yield self._event("cross_entropy", node, frame)
         elif dotted == "dict":
@@ -300,6 +302,12 @@ class Classifier:
             master = any(map(is_masters, values))
             yield self._event("clip", node, frame, tuple(values), "master" if master else "")
 
+    def _clip_masters(
+        self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
+    ) -> Iterator[Event]:
+        if any(map(self.entities.has_masters, receivers)):
+            yield self._event("clip", node, frame, (), "masters")
+
     def _state_dict(
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
     ) -> Iterator[Event]:
@@ -366,6 +374,7 @@ HANDLERS = {
     "state_dict": Classifier._state_dict,
     "load_state_dict": Classifier._load_state_dict,
     **dict.fromkeys(catalog.CLIPS, Classifier._clip),
+    "clip_master_grads": Classifier._clip_masters,
     **dict.fromkeys(catalog.GRADIENT_HOOKS, Classifier._hook),
     **dict.fromkeys((*catalog.DEVICE_METHODS, "half", "bfloat16"), Classifier._move),
 }

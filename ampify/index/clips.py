@@ -61,7 +61,7 @@ class Clips:
         given = made[1].args[:1] if made is not None else ()
         if made is not None and any(self.partial(argument, made[0], None, single=single) for argument in given):
             return frozenset()
-        return self.whole(self.flow.store.read(optimizer, "params", None))
+        return self.whole(self.flow.store.read(optimizer, "params", None), single=single)
 
     def partial(
         self,
@@ -120,7 +120,7 @@ class Clips:
         statement = path[-1][0][path[-1][1]] if path else None
         return isinstance(statement, f.Assign) and self.partial(statement.value, frame, None, seen, single=single)
 
-    def whole(self, values: Values) -> frozenset[Value]:
+    def whole(self, values: Values, *, single: bool = True) -> frozenset[Value]:
         """The modules whose parameters all are among values, as far as that is certain.
 
         Parameter groups and lists that are filtered or filled step by step may leave some out. Parameters that need
@@ -135,6 +135,9 @@ class Clips:
                 if self.selective(value) or any(isinstance(v, Container) for v in inner):
                     return frozenset()
                 found |= self.whole(inner)
+            elif self.entities.is_optimizer(value):
+                # It is around another one, and steps what that one does.
+                found |= self.held(value, single=single)
         return frozenset(found)
 
     def selective(self, container: Container) -> bool:

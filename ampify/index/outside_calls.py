@@ -88,7 +88,7 @@ class OutsideCalls:
             return BUILTINS[dotted](self.calls, call, frame, place, positional, keywords)
         if dotted in catalog.SPAWNERS:
             self.spawn(dotted, call, frame, positional, keywords)
-        if dotted in catalog.SAME_MODULE or dotted.endswith((".scale_loss",)):
+        if dotted in catalog.SAME_MODULE | catalog.HALVED or dotted.endswith((".scale_loss",)):
             return first(positional, keywords, "module")
         if dotted.endswith("amp.initialize"):
             return self.initialized(frame, place, positional, keywords)

@@ -101,7 +101,7 @@ class Scalings:
         known.append(frozenset(name for path, scope, name in self._taken if (path, scope) in scopes))
         name = free_name(SCALER_NAMES, known)
         if name is None:
-            raise Refused("scaler-out-of-reach", parts.places[0].anchor, "every name for a scaler is taken")
+            raise Refused("scaler-out-of-reach", homes[0].anchor, "every name for a scaler is taken")
         self._taken |= {(*scope, name) for scope in scopes}
         return name
 

@@ -34,7 +34,7 @@ class Strays:
     def among(self, event: Event, optimizers: frozenset[Value]) -> Doubt:
         """Whether a clip or a read of gradients takes some that no optimizer of its loop steps; `maybe` where what an
         optimizer was given is not all known, or some of the parameters may need no gradient."""
-        if event.detail == "master" or event.only_asks:
+        if event.detail in ("master", "masters") or event.only_asks:
             return "none"
         doubts = {self.doubt(owner, optimizers) for owner in self.taken(frozenset(event.values), set())}
         if "some" in doubts and not self.freezes():

@@ -77,7 +77,7 @@ def needs_amp(event: Event) -> bool:
         case "backward":
             return event.scaled is not None or event.detail == "masters"
         case "clip":
-            return event.detail == "master"
+            return event.detail in ("master", "masters")
         case "grad_read":
             return any(isinstance(v, Opaque) and is_masters(v.of) for v in event.values)
     return event.kind == "initialize"

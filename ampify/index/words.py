@@ -13,8 +13,9 @@ NAMES = (
     frozenset(
         """backward step zero_grad grad state_dict load_state_dict initialize save binary_cross_entropy half double
         scale_loss dict optimizer_step bfloat16 DataParallel DistributedDataParallel DistributedDataParallelCPU compile
-        script convert_sync_batchnorm convert_syncbn_model GradScaler unscale_ update init""".split()
+        script convert_sync_batchnorm convert_syncbn_model GradScaler unscale_ update init clip_master_grads""".split()
     )
+    | {dotted.rpartition(".")[2] for dotted in catalog.HALVED}
     | catalog.CLIPS
     | catalog.GRADIENT_HOOKS
     | catalog.DEVICE_METHODS

@@ -59,12 +59,35 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The expression at `anchor` becomes `code`, or, with "", the statement there goes; `message` tells why. `calls`
+    are those of apex's functions that this is about."""
+
+    anchor: Anchor
+    code: str
+    message: str
+    calls: tuple[Anchor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MastersClip:
+    """A `clip_master_grads`, at `call`: the `parameters` whose gradients are clipped, and its `arguments`, as code."""
+
+    call: Anchor
+    parameters: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApexLoop:
-    """All that takes a loop off apex's amp. What a loop in full precision needs too is in `scaling`; it has no
-    creations, as the scalers are made by `starts`."""
+    """All that takes a loop off apex's amp, or off an optimizer of apex's that keeps masters: `changes` and `clips` are
+    there for the latter. What a loop in full precision needs too is in `scaling`; it has no creations, as the scalers
+    are made by `starts`."""
 
     scaling: Scaling
     starts: tuple[Start, ...]
     blocks: tuple[Block, ...]
     masters: tuple[Masters, ...]
     states: tuple[State, ...]
+    changes: tuple[Change, ...] = ()
+    clips: tuple[MastersClip, ...] = ()

@@ -166,6 +166,12 @@ class Obstacle:
     loop: str | None = None
     hint: str = ""
 
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        words = self.kind.replace("-", " ")
+        return f"{words}: {self.detail}" if self.detail else words
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingLoop:

@@ -8,6 +8,10 @@ to by the rules for loops in full precision (AMP226, AMP228, AMP229). What decid
 scaler, and autocast asks the scaler. The state of apex's amp in an old checkpoint is read still. All files that run
 together leave apex together; where one place cannot, all stay.
 
+A loop on `fp16_utils.FP16_Optimizer` leaves likewise: its optimizer is the one inside, `clip_master_grads` clips the
+model's parameters, and what was cast to half precision, the model and what it is given, stays float32. Where one such
+cast, or one use of the optimizer, is not understood, AMP514 refuses the loop.
+
 Why it matters
 --------------
 apex must be built for the CUDA of each machine, and its current version has no `amp` at all.
@@ -49,7 +53,7 @@ Fix safety
 ----------
 Safe at `O1`. `O2` keeps its parameters in float32 from now on, which the finding says; `O3` has no equal, and becomes
 `O1` with `--unsafe` only. A static scale is halved where gradients overflow, and that step is left out: apex would have
-taken it.
+taken it. What `FP16_Optimizer` saved is not read; evaluation, which no autocast is around, computes in float32.
 """
 
 from __future__ import annotations
@@ -57,13 +61,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ampify.model.apex import ApexGroup
-from ampify.model.apex_loop import Block, Masters, Start, State
+from ampify.model.apex_loop import Block, Masters, MastersClip, Start, State
 from ampify.model.edit import Delete, Edit, Fix, InsertAfter, InsertBefore, Replace
 from ampify.model.finding import Finding
 from ampify.model.project import Project, TrainingLoop
 from ampify.model.settings import Settings
 from ampify.rules.apex_core import Core, core
-from ampify.rules.apex_options import Options, options
+from ampify.rules.apex_options import MASTERS, Options, masters_options, options
 from ampify.rules.refusal import refusals
 from ampify.rules.scaling import Spelling
 
@@ -83,6 +87,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
             yield from _held(group, found)
         for loop in found.loops:
             yield from _loop(project, settings, group, found, loop)
+        yield from _changes(project, settings, found)
         for anchor, edits in found.decided.items():
             if edits:
                 message = (
@@ -112,9 +117,21 @@ def _loop(project: Project, settings: Settings, group: ApexGroup, found: Core, l
         yield _state(project, settings, found, state)
 
 
+def _changes(project: Project, settings: Settings, found: Core) -> Iterator[Finding]:
+    plans = [loop.apex for loop in found.loops if loop.apex is not None]
+    # Programs that share a file have the same to change there.
+    for change in dict.fromkeys(change for plan in plans for change in plan.changes):
+        edit: Edit = Replace(change.anchor, change.code) if change.code else Delete(change.anchor)
+        yield Finding(CODE, NAME, change.anchor, change.message, fix=Fix((edit,), group=found.group))
+    for clip in dict.fromkeys(clip for plan in plans for clip in plan.clips):
+        yield _clip(project, settings, found, clip)
+
+
 def _start(project: Project, settings: Settings, group: ApexGroup, found: Core, start: Start) -> Finding:
     mention = next(m for file in group.files for m in file.mentions if m.call == start.call)
-    told = options(mention, project.files[start.call.path].quote)
+    quote = project.files[start.call.path].quote
+    masters = mention.dotted.endswith(MASTERS)
+    told = masters_options(mention, quote) if masters else options(mention, quote)
     if not isinstance(told, Options):
         message = f"{MESSAGE}: {told}"
         return Finding(CODE, NAME, start.call, message, HINT, refuses=True, loop=found.group)
@@ -123,7 +140,8 @@ def _start(project: Project, settings: Settings, group: ApexGroup, found: Core, 
     enabled = _all_of(asked) if asked else start.device.on
     arguments = [spelling.code(start.device.kind), *told.arguments, *((f"enabled={enabled}",) if enabled else ())]
     code = f"{start.scaler} = {spelling.torch('torch.amp', 'GradScaler')}({', '.join(arguments)})"
-    message = " ".join(("amp.initialize is NVIDIA apex's; autocast casts, and a GradScaler scales.", *told.remarks))
+    name = MASTERS if masters else "amp.initialize"
+    message = " ".join((f"{name} is NVIDIA apex's; autocast casts, and a GradScaler scales.", *told.remarks))
     edits = (*spelling.imports, *_begun(start, spelling.code(code)))
     return Finding(CODE, NAME, start.call, message, fix=Fix(edits, told.applicability, group=found.group))
 
@@ -176,6 +194,15 @@ def _masters(project: Project, settings: Settings, found: Core, masters: Masters
     code = Spelling.of(project, settings, masters.call).code(masters.code)
     message = "without apex's amp the model's parameters are those that the optimizer steps"
     return Finding(CODE, NAME, masters.call, message, fix=Fix((Replace(masters.call, code),), group=found.group))
+
+
+def _clip(project: Project, settings: Settings, found: Core, clip: MastersClip) -> Finding:
+    spelling = Spelling.of(project, settings, clip.call)
+    function = spelling.torch("torch.nn.utils", "clip_grad_norm_")
+    code = f"{function}({spelling.code(clip.parameters)}, {clip.arguments})"
+    message = "these are gradients of parameters in float32, which are their own masters"
+    fix = Fix((*spelling.imports, Replace(clip.call, code)), group=found.group)
+    return Finding(CODE, NAME, clip.call, message, fix=fix)
 
 
 def _state(project: Project, settings: Settings, found: Core, state: State) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ampify.apex_successors import nearest_in_torch
@@ -35,7 +35,7 @@ def core(project: Project, settings: Settings, group: ApexGroup) -> Core:
     ours = [loop for loop in project.loops if loop.id in group.loops]
     leaving = tuple(loop for loop in ours if loop.apex is not None)
     decided = dict(_of_loops(group, leaving))
-    for mention in _amp(group):
+    for mention in _amp(group, leaving):
         if mention.anchor not in decided:
             edits = function_edits(project, mention)
             if edits is not None:
@@ -46,11 +46,18 @@ def core(project: Project, settings: Settings, group: ApexGroup) -> Core:
     return Core(name, leaving, decided, gone, kept)
 
 
-def _amp(group: ApexGroup) -> Iterator[ApexMention]:
+def _amp(group: ApexGroup, leaving: Iterable[TrainingLoop]) -> Iterator[ApexMention]:
+    """The mentions of amp, and, where a loop leaves an optimizer that keeps masters, of what belongs to that."""
+    roots = ["apex.amp", "apex.fp16_utils"] if any(map(_of_masters, leaving)) else ["apex.amp"]
     for file in group.files:
         for mention in file.mentions:
-            if mention.dotted == "apex.amp" or mention.dotted.startswith("apex.amp."):
+            if any(mention.dotted == root or mention.dotted.startswith(f"{root}.") for root in roots):
                 yield mention
+
+
+def _of_masters(loop: TrainingLoop) -> bool:
+    """Whether a loop leaves an optimizer that keeps masters."""
+    return loop.apex is not None and not any(place.present for place in loop.initializes)
 
 
 def _of_loops(group: ApexGroup, loops: tuple[TrainingLoop, ...]) -> Iterator[tuple[Anchor, tuple[Edit, ...]]]:
@@ -61,7 +68,8 @@ def _of_loops(group: ApexGroup, loops: tuple[TrainingLoop, ...]) -> Iterator[tup
         plan = loop.apex
         calls |= {start.call for start in plan.starts} | {block.call for block in plan.blocks}
         calls |= {masters.call for masters in plan.masters} | {state.call for state in plan.states}
-    for mention in _amp(group):
+        calls |= {call for change in plan.changes for call in change.calls}
+    for mention in _amp(group, loops):
         if mention.call in calls or mention.anchor in calls:
             yield mention.anchor, ()
 
@@ -70,6 +78,7 @@ def _gone(loops: tuple[TrainingLoop, ...]) -> Iterator[Anchor]:
     for loop in loops:
         assert loop.apex is not None
         yield from (start.before for start in loop.apex.starts if start.alone)
+        yield from (change.anchor for change in loop.apex.changes if not change.code)
 
 
 def _kept(
@@ -81,19 +90,22 @@ def _kept(
     decided: Mapping[Anchor, tuple[Edit, ...]],
 ) -> tuple[Anchor, str] | None:
     """What keeps a group on apex's amp, if something does."""
-    mentions = list(_amp(group))
+    mentions = list(_amp(group, leaving))
     if not mentions:
         return None
     if settings.opt_level != _LEVEL:
         return mentions[0].anchor, "the script names its own opt level: leave --opt-level away"
+    masters = any(map(_of_masters, leaving))
     for loop in ours:
-        if loop.apex is None and loop.through_amp and not loop.masters:
+        if loop.apex is None and (masters or (loop.through_amp and not loop.masters)):
             return loop.anchor, f"this training loop cannot leave it{_why(project, loop)}"
     if len(leaving) > 1 and any(loop.apex.states for loop in leaving if loop.apex is not None):
         return mentions[0].anchor, "amp's state is that of several loops, which would have a scaler each"
+    gone = tuple(_gone(leaving))
     for mention in mentions:
-        if mention.anchor not in decided and mention.role != "test":
-            return mention.anchor, _unlike(mention.dotted)
+        if mention.anchor in decided or mention.role == "test" or any(at.contains(mention.anchor) for at in gone):
+            continue
+        return mention.anchor, _unlike(mention.dotted)
     return None
 
 
