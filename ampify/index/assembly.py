@@ -118,7 +118,9 @@ class Assembly:
         )
         # One scaler serves all optimizers that take turns.
         made = tuple(place for place in initializes if not place.again)
-        parts = Parts(name, backwards, found.backward_calls, optimizers, models, related, made, found.saves, found.loads)
+        parts = Parts(
+            name, backwards, found.backward_calls, optimizers, models, related, made, found.saves, found.loads
+        )
         if older:
             return self.of_older(found, parts, older, obstacles)
         native = self.torch_amp.native(backwards, related)

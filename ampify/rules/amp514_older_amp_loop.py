@@ -3,9 +3,9 @@
 What it does
 ------------
 Refuses such a loop with `--target native`, and names what comes nearest; one on an `FP16_Optimizer` of `fp16_utils` is
-written for torch where all of it is understood (AMP513), and refused with the reason where not. With `--target runtime` its imports move
-(AMP502): the runtime has `amp.init` with its handles and trainers, and `fp16_utils`. For either target, a loop is
-refused that scales some of its losses by such an interface, and not all.
+written for torch where all of it is understood (AMP513), and refused with the reason where not. With `--target runtime`
+its imports move (AMP502): the runtime has `amp.init` with its handles and trainers, and `fp16_utils`. For either
+target, a loop is refused that scales some of its losses by such an interface, and not all.
 
 Why it matters
 --------------
