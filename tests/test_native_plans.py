@@ -724,3 +724,43 @@ def test_one_scaler_serves_optimizers_that_take_turns(tmp_path: Path, runner: Ru
     assert [entry.state for entry in report.loops] == ["migrated"]
     assert texts["train"].count("GradScaler(") == 1
     trains(runner, tmp_path)
+
+
+def test_a_function_that_cannot_be_given_the_scaler_is_not_taken_for_given_it_later(tmp_path: Path) -> None:
+    """Two places of one method load the optimizer's state, and the method is handed on: neither knows a scaler."""
+    text = """\
+import torch
+
+
+class Checkpointer:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def load(self, path):
+        checkpoint = torch.load(path)
+        if "optimizer" in checkpoint:
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+        else:
+            self.optimizer.load_state_dict(checkpoint["old"])
+
+
+def main():
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    checkpointer = Checkpointer(optimizer)
+    checkpointer.load("last.pt")
+    print(checkpointer.load)
+    for x, y in [(torch.ones(3, 4, device=device), torch.zeros(3, 2, device=device))]:
+        optimizer.zero_grad()
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+"""
+    texts, report = migrate(tmp_path, train=text)
+    assert [loop.state for loop in report.loops] == ["migrated"]
+    assert texts["train"].partition("def main")[0] == text.partition("def main")[0]
+    assert [f.anchor.line for f in report.findings if f.code == "AMP431"] == [11, 13]

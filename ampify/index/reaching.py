@@ -74,9 +74,10 @@ class Reach:
         try:
             self.thread(spot.frame)
         except OutOfReach:
+            # What was passed along on the way there is not, and the next attempt must not take it for done.
+            self.parameters, self.arguments, self._threaded = before
             if known is None:
                 raise
-            self.parameters, self.arguments, self._threaded = before
             return known
         return self.name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -392,8 +393,5 @@ class Planning:
     def _reached(self, kind: str, wanted: Set[Anchor], reach: Reach) -> Iterator[tuple[Anchor, str]]:
         for event in self.parts.related:
             if event.kind == kind and event.anchor in wanted:
-                before = (dict(reach.parameters), dict(reach.arguments))
-                try:
+                with suppress(OutOfReach):
                     yield event.anchor, reach.at(Spot.of(event))
-                except OutOfReach:
-                    reach.parameters, reach.arguments = before
