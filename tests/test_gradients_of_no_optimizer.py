@@ -146,3 +146,12 @@ def test_the_parameters_of_a_loss_that_nothing_steps_are_told(tmp_path: Path) ->
     train = TRAIN.replace(".mean()\n", ".mean()\n    loss = weigh(loss[None]).sum()\n")
     text = SET_UP + loss + train.format(use="print(weigh.weight.grad.norm())")
     assert doubts(tmp_path, text, "runtime") == {True}
+
+
+def test_an_optimizer_that_may_seem_to_be_around_itself_is_followed_to_an_end(tmp_path: Path) -> None:
+    around = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor part in 'lookahead', 'plain':\n"
+    wrapped = "from timm.optim.lookahead import Lookahead\n" + around + "    optimizer = Lookahead(optimizer)\n"
+    (tmp_path / "train.py").write_text(SET_UP + wrapped + TRAIN.format(use=CLIP), encoding="utf-8")
+    report = run([tmp_path], Settings(root=str(tmp_path)))
+    assert "AMP901" not in {finding.code for finding in report.findings}
+    assert len([entry for entry in report.ledger if entry.site.kind == "backward"]) == 1

@@ -54,14 +54,15 @@ class Clips:
         modules = frozenset(m for owner in shared for m in self.entities.unwrapped(owner))
         return modules if modules == self.entities.owners(optimizer) else frozenset()
 
-    def held(self, optimizer: Value, *, single: bool = True) -> frozenset[Value]:
+    def held(self, optimizer: Value, *, single: bool = True, within: frozenset[Value] = NOTHING) -> frozenset[Value]:
         """The modules all of whose parameters an optimizer was given; empty if it may hold only some of them, or, with
         `single`, those of one of several modules."""
         made = self.flow.created.get(optimizer) if isinstance(optimizer, Instance) else None
         given = made[1].args[:1] if made is not None else ()
         if made is not None and any(self.partial(argument, made[0], None, single=single) for argument in given):
             return frozenset()
-        return self.whole(self.flow.store.read(optimizer, "params", None), single=single)
+        params = self.flow.store.read(optimizer, "params", None)
+        return self.whole(params, single=single, within=within | {optimizer})
 
     def partial(
         self,
@@ -120,8 +121,9 @@ class Clips:
         statement = path[-1][0][path[-1][1]] if path else None
         return isinstance(statement, f.Assign) and self.partial(statement.value, frame, None, seen, single=single)
 
-    def whole(self, values: Values, *, single: bool = True) -> frozenset[Value]:
-        """The modules whose parameters all are among values, as far as that is certain.
+    def whole(self, values: Values, *, single: bool = True, within: frozenset[Value] = NOTHING) -> frozenset[Value]:
+        """The modules whose parameters all are among values, as far as that is certain; `within` are the optimizers
+        that are around them, one of which may seem to be around itself.
 
         Parameter groups and lists that are filtered or filled step by step may leave some out. Parameters that need
         no gradient do not matter to a clip.
@@ -134,10 +136,10 @@ class Clips:
                 inner = self.flow.elements(frozenset((value,)))
                 if self.selective(value) or any(isinstance(v, Container) for v in inner):
                     return frozenset()
-                found |= self.whole(inner)
-            elif self.entities.is_optimizer(value):
+                found |= self.whole(inner, within=within)
+            elif self.entities.is_optimizer(value) and value not in within:
                 # It is around another one, and steps what that one does.
-                found |= self.held(value, single=single)
+                found |= self.held(value, single=single, within=within)
         return frozenset(found)
 
     def selective(self, container: Container) -> bool:

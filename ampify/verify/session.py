@@ -252,7 +252,10 @@ def _nothing_changed(migration: Migration) -> Verdict:
         return Verdict(
             "cannot verify", "nothing was migrated: every training loop is refused", details=migration.refused
         )
-    return Verdict("cannot verify", "there is nothing to migrate here; give --base to compare with an earlier revision")
+    return Verdict(
+        "cannot verify",
+        "there is nothing to migrate here; if it is migrated already, compare with before by --base HEAD",
+    )
 
 
 def _as_script(command: Command) -> Command:
