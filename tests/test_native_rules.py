@@ -232,6 +232,74 @@ def test_one_unscaling_mends_all_that_is_read_and_clipped_after_it(tmp_path: Pat
     assert codes(check(tmp_path, unsafe=True, train=outcome.after)) == set()
 
 
+PAIR = """\
+import torch
+a = torch.nn.Linear(4, 4)
+b = torch.nn.Linear(4, 1)
+both = torch.nn.Sequential(a, b)
+one = torch.optim.SGD(a.parameters(), lr=0.1)
+two = torch.optim.SGD(b.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+clip = torch.nn.utils.clip_grad_norm_
+for step in range(3):
+    both.zero_grad()
+    with torch.autocast("cuda"):
+        loss = both(torch.ones(2, 4)).mean()
+    scaler.scale(loss).backward()
+"""
+STEP_TWO = "    scaler.step(two)\n    scaler.update()\n"
+STEPS = "    scaler.step(one)\n" + STEP_TWO
+
+
+@pytest.mark.parametrize("done", ["    scaler.unscale_(one)\n", "    scaler.step(one)\n"])
+@pytest.mark.parametrize("taken", ["b.parameters()", "both.parameters()", "[*a.parameters(), *b.parameters()]"])
+def test_unscaling_for_one_optimizer_leaves_the_gradients_of_another_scaled(
+    done: str, taken: str, tmp_path: Path
+) -> None:
+    steps = STEPS if "unscale_" in done else STEP_TWO
+    report = check(tmp_path, unsafe=True, train=f"{PAIR}{done}    clip({taken}, 1.0)\n{steps}")
+    assert codes(report) == {"AMP220"}
+    after = report.outcomes[0].after
+    assert after is not None
+    assert f"{done}    scaler.unscale_(two)\n    clip({taken}, 1.0)\n{steps}" in after
+    assert codes(check(tmp_path, unsafe=True, train=after)) == set()
+
+
+def test_each_clip_is_mended_for_the_optimizer_it_is_of(tmp_path: Path) -> None:
+    report = check(
+        tmp_path, unsafe=True, train=PAIR + "    clip(a.parameters(), 1.0)\n    clip(b.parameters(), 1.0)\n" + STEPS
+    )
+    after = report.outcomes[0].after
+    assert after is not None
+    assert "    scaler.unscale_(one)\n    clip(a.parameters(), 1.0)\n" in after
+    assert "    scaler.unscale_(two)\n    clip(b.parameters(), 1.0)\n" in after
+    assert codes(check(tmp_path, unsafe=True, train=after)) == set()
+
+
+def test_a_read_of_what_another_optimizer_has_is_told(tmp_path: Path) -> None:
+    read = "    norm = sum(p.grad.norm() for p in b.parameters())\n"
+    assert codes(check(tmp_path, train=PAIR + "    scaler.step(one)\n" + read + STEP_TWO)) == {"AMP221"}
+
+
+@pytest.mark.parametrize(
+    ("head", "lines"),
+    [
+        # Each in its turn, though both are parts of one model.
+        (PAIR, "    scaler.unscale_(one)\n    clip(a.parameters(), 1.0)\n    scaler.unscale_(two)\n    clip(b.parameters(), 1.0)\n"),
+        (PAIR, "    for o in (one, two):\n        scaler.unscale_(o)\n    clip(both.parameters(), 1.0)\n"),
+        # Which of the parameters that two optimizers share out are clipped is not known.
+        (
+            PAIR.replace("(a.parameters(), lr", "([p for p in both.parameters() if p.ndim > 1], lr").replace(
+                "(b.parameters(), lr", "([p for p in both.parameters() if p.ndim < 2], lr"
+            ),
+            "    scaler.unscale_(one)\n    clip([p for p in both.parameters() if p.ndim > 1], 1.0)\n",
+        ),
+    ],
+)  # fmt: skip
+def test_gradients_of_unscaled_optimizers_are_right(head: str, lines: str, tmp_path: Path) -> None:
+    assert codes(check(tmp_path, train=head + lines + STEPS)) == set()
+
+
 def test_what_needs_a_review_is_written_when_asked_for(tmp_path: Path) -> None:
     report = check(tmp_path, unsafe=True, train=script(BACKWARD, CLIP, STEP) + SAVE)
     after = report.outcomes[0].after

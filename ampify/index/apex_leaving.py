@@ -17,7 +17,7 @@ from ampify.index.reaching import Home, OutOfReach, Reach, free_name, home_of
 from ampify.index.regions import Stretch
 from ampify.index.scaling import LOSS_NAMES, Parts, Planning, Scalings
 from ampify.index.switches import Switches, needs_amp
-from ampify.index.syntax import expressions, in_order, last_name, path_to, statements
+from ampify.index.syntax import expressions, first_argument, in_order, last_name, path_to, statements
 from ampify.index.values import External, Frame, Instance, Value, is_masters, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -239,9 +239,9 @@ class Leaving(Planning):
     def masters(self) -> Iterator[Masters]:
         """The parameters in place of each `amp.master_params`."""
         clips = {
-            (e.frame.path, e.node.args[0].span): e
+            (e.frame.path, taken.span): e
             for e in self.parts.related
-            if e.kind == "clip" and isinstance(e.node, f.Call)
+            if e.kind == "clip" and isinstance(e.node, f.Call) and (taken := first_argument(e.node)) is not None
         }
         for found in MastersCalls(self.flow, self.scalings.trace.classify.entities).all():
             if found.optimizers.isdisjoint(self.parts.optimizers):

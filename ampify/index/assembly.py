@@ -21,7 +21,7 @@ from ampify.index.scaling import Parts, Scalings
 from ampify.index.states import States
 from ampify.index.strays import DOUBTS, Doubt, Strays
 from ampify.index.switches import Switches, needs_amp
-from ampify.index.syntax import path_to
+from ampify.index.syntax import first_argument, path_to
 from ampify.index.torch_amp import TorchAmp
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, Opaque, Value, ordered
@@ -64,10 +64,10 @@ class Assembly:
         self.states = States(flow)
         self.switches = Switches(flow)
         self.guards = Guards(flow)
-        self.torch_amp = TorchAmp(flow, trace)
         self.functions = AutogradFunctions(flow)
         self.clips = Clips(flow, self.entities, self.names)
         self.strays = Strays(flow, self.entities, self.clips)
+        self.torch_amp = TorchAmp(flow, trace, self.strays)
         self.scalings = Scalings(flow, trace, self.initializing.spots) if target == "native" else None
 
     def loop(
@@ -188,7 +188,7 @@ class Assembly:
         """One backward call, as met in any number of runs."""
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
-        loss = event.node.args[0] if event.detail in ("function", "masters") and event.node.args else None
+        loss = first_argument(event.node) if event.detail in ("function", "masters") else None
         if loss is None and isinstance(event.node.func, f.Attribute):
             loss = event.node.func.value
         assert loss is not None

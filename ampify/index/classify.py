@@ -11,8 +11,9 @@ from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
 from ampify.index.penalties import is_penalty
+from ampify.index.renamed_clips import has_renamed_clips, is_clip, kept_parameters
 from ampify.index.steps import Steps
-from ampify.index.syntax import expressions, gathered, in_order, is_false, last_name, statements
+from ampify.index.syntax import expressions, first_argument, gathered, in_order, is_false, last_name, statements
 from ampify.index.values import (
     LISTS,
     NOTHING,
@@ -56,6 +57,7 @@ class Classifier:
         self._aliases = {path: dict(aliases(facts)) for path, facts in flow.files.items()}
         self._buffers = frozenset(name for facts in flow.files.values() for name in buffers(facts))
         self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
+        self._has_renamed_clips = has_renamed_clips(flow)
         self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
         self._found: dict[Frame, dict[int, list[Event]]] = {}
         self._loud = self._find_loud()
@@ -113,7 +115,8 @@ class Classifier:
             case f.Comprehension():
                 return node.kind == "DictComp"
             case f.Call():
-                return self._has_bce or self.name(node.func, path) in NAMES or (path, node.span) in self._places
+                everything = self._has_bce or self._has_renamed_clips
+                return everything or self.name(node.func, path) in NAMES or (path, node.span) in self._places
         return False
 
     def name(self, function: f.Expr, path: str) -> str:
@@ -156,6 +159,11 @@ class Classifier:
                     yield self._event("build", node, frame, tuple(built))
                 yield from self._call(node, frame)
 
+    def first(self, call: f.Call, frame: Frame) -> Values:
+        """What a call is given first."""
+        argument = first_argument(call)
+        return self.flow.evaluate(argument, frame) if argument is not None else NOTHING
+
     def _event(
         self, kind: EventKind, node: f.Expr, frame: Frame, values: tuple[Value, ...] = (), detail: str = ""
     ) -> Event:
@@ -197,6 +205,8 @@ class Classifier:
         handler = HANDLERS.get(name)
         if handler is not None:
             yield from handler(self, node, frame, receivers, callees, inside)
+        if self._has_renamed_clips and name not in catalog.CLIPS:
+            yield from self._renamed_clip(node, frame, callees)
         for callee in callees:
             if isinstance(callee, External):
                 yield from self._external(callee.dotted, node, frame)
@@ -205,7 +215,7 @@ class Classifier:
                 return
 
     def _external(self, dotted: str, node: f.Call, frame: Frame) -> Iterator[Event]:
-        arguments = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+        arguments = self.first(node, frame)
         if dotted in catalog.GRADIENT_FUNCTIONS:
             penalty = is_penalty(node, frame, self.flow)
             yield self._event("autograd_grad", node, frame, (), "penalty" if penalty else "")
@@ -226,14 +236,14 @@ class Classifier:
                 yield self._event("save", node, frame, states, "call")
             elif states := self._states(node.args, frame):
                 yield self._event("save", node, frame, states, "each")
-        elif dotted == "torch.save" and node.args:
+        elif dotted == "torch.save" and (saved := first_argument(node)) is not None:
             # A dict that is made of states is told of by itself.
-            states = () if node.args[0].kind == "DictComp" else self._listed_states(node.args[0], frame)
+            states = () if saved.kind == "DictComp" else self._listed_states(saved, frame)
             if states:
                 yield self._event("save", node, frame, states, "alone")
             elif any(isinstance(v, State) for v in arguments):
-                saved = frozenset(v.of for v in arguments if isinstance(v, State))
-                yield self._event("save", node, frame, tuple(ordered(self.entities.modules(saved))), "model")
+                owners = frozenset(v.of for v in arguments if isinstance(v, State))
+                yield self._event("save", node, frame, tuple(ordered(self.entities.modules(owners))), "model")
         elif dotted.endswith("ampify_runtime.amp.initialize"):
             given = [self.flow.evaluate(a, frame) for a in (*node.args, *(v for _, v in node.keywords))]
             everything = frozenset().union(*given) if given else NOTHING
@@ -253,7 +263,7 @@ class Classifier:
         if self.entities.differentiates(frame.path, self.flow.scope(frame)):
             return
         if any(isinstance(c, External) and c.dotted in catalog.BACKWARD_FUNCTIONS for c in callees):
-            tensors = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+            tensors = self.first(node, frame)
             yield self._event("backward", node, frame, tuple(tensors), "function")
         elif any(map(self.entities.has_masters, receivers)) and node.args:
             tensors = self.flow.evaluate(node.args[0], frame)
@@ -297,10 +307,18 @@ class Classifier:
         yield self._event("zero_grad", node, frame, tuple(ordered(frozenset(optimizers))))
 
     def _clip(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:
-        if not inside and node.args:
-            values = self.flow.evaluate(node.args[0], frame)
-            master = any(map(is_masters, values))
-            yield self._event("clip", node, frame, tuple(values), "master" if master else "")
+        if not inside and first_argument(node) is not None:
+            yield self._clip_of(self.first(node, frame), node, frame)
+
+    def _clip_of(self, values: Values, node: f.Call, frame: Frame) -> Event:
+        master = any(map(is_masters, values))
+        return self._event("clip", node, frame, tuple(values), "master" if master else "")
+
+    def _renamed_clip(self, node: f.Call, frame: Frame, callees: Values) -> Iterator[Event]:
+        clipping = [callee for callee in ordered(callees) if is_clip(callee)]
+        if clipping:
+            kept = kept_parameters(self.flow, clipping[0])
+            yield self._clip_of(self.first(node, frame) if kept is None else kept, node, frame)
 
     def _clip_masters(
         self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool
@@ -328,7 +346,7 @@ class Classifier:
         """What is done to a GradScaler, and the optimizers it is given."""
         found = scalers(receivers)
         if found:
-            given = self.flow.evaluate(node.args[0], frame) if node.args else NOTHING
+            given = self.first(node, frame)
             yield self._event(kind, node, frame, (*found, *self.entities.optimizers(given)))
 
     def _rescale(self, node: f.Call, frame: Frame, receivers: Values, callees: Values, inside: bool) -> Iterator[Event]:

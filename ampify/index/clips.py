@@ -11,7 +11,7 @@ from ampify.index.moments import Spot
 from ampify.index.names import Names
 from ampify.index.parameter_groups import ParameterGroups
 from ampify.index.store import Write
-from ampify.index.syntax import in_order, inside, path_to
+from ampify.index.syntax import first_argument, in_order, inside, path_to
 from ampify.index.values import NOTHING, Container, Frame, Instance, Parameters, Value, Values
 from ampify.model import facts as f
 from ampify.model.project import ClipCall
@@ -31,7 +31,9 @@ class Clips:
         assert isinstance(event.node, f.Call)
         facts = self.flow.files[event.frame.path]
         spot = Spot.of(event)
-        partial = self.partial(event.node.args[0], event.frame, spot)
+        # None where a partial function has it already.
+        parameters = first_argument(event.node)
+        partial = parameters is not None and self.partial(parameters, event.frame, spot)
         clipped = frozenset() if partial else self.whole(frozenset(event.values))
         same = frozenset(o for o in optimizers if clipped and clipped in (self.held(o), self.shared_out(o)))
         # One run has one of those that several build.
@@ -42,8 +44,8 @@ class Clips:
             call=event.anchor,
             function=facts.anchor(event.node.func),
             function_text=facts.text(event.node.func.span),
-            parameters=facts.anchor(event.node.args[0]),
-            optimizer=text,
+            parameters=event.anchor if parameters is None else facts.anchor(parameters),
+            optimizer=None if parameters is None else text,
             right=event.detail == "master",
         )
 

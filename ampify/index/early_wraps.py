@@ -8,7 +8,7 @@ from ampify import catalog
 from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.switches import Switches
-from ampify.index.syntax import expressions, in_order, path_to, statements
+from ampify.index.syntax import expressions, first_argument, in_order, path_to, statements
 from ampify.model import facts as f
 from ampify.model.project import EarlyWrap
 
@@ -47,9 +47,10 @@ class EarlyWraps:
         other, last = path_to(body, initialize.statement.span)[-1]
         target = statement.targets[0]
         alone = block is other and statement.value is wrap.node and isinstance(target, f.Name)
-        if not alone or not isinstance(target, f.Name) or not isinstance(wrap.node, f.Call) or not wrap.node.args:
+        if not alone or not isinstance(target, f.Name) or not isinstance(wrap.node, f.Call):
             return False
-        same = isinstance(wrap.node.args[0], f.Name) and wrap.node.args[0].id == target.id
+        wrapped = first_argument(wrap.node)
+        same = isinstance(wrapped, f.Name) and wrapped.id == target.id
         return same and all(_only_parameters(s, target.id) for s in statements(block[first + 1 : last]))
 
     def level(self, initialize: Event) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ampify.index.classify import Classifier
 from ampify.index.events import Event
 from ampify.index.positions import Rest, hop
+from ampify.index.syntax import first_argument
 from ampify.index.values import Container, Derived, Frame, Instance, Opaque, Parameters, State, Value, ordered
 from ampify.index.ways import Ways
 from ampify.model import facts as f
@@ -118,7 +119,7 @@ def subjects(event: Event) -> tuple[f.Expr, ...]:
             given = event.detail in GIVEN or event.kind in ("clip", "wrap", "save")
             if isinstance(node.func, f.Attribute) and not given:
                 return (node.func.value,)
-            return node.args[:1] or (node.func,)
+            return (first_argument(node) or node.func,)
     return (node,)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ampify.index.entities import Entities
 from ampify.index.flow import Flow
-from ampify.index.syntax import nodes
+from ampify.index.syntax import expressions, in_order, last_name, statements
 from ampify.index.values import Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -18,10 +18,10 @@ HINT_THERE = "call it after the backward in line {} in the same loop, where it c
 
 
 def handed_on(flow: Flow, entities: Entities) -> Iterator[tuple[Anchor, Value]]:
-    """Where an optimizer's `step` is read and not called, and the optimizer."""
+    """Where an optimizer's `step` is read and not called, or asked for by its name, and the optimizer."""
     for path in sorted(flow.leading):
         facts = flow.files[path]
-        for scope in facts.scopes if "step" in facts.read else ():
+        for scope in facts.scopes if "step" in facts.read or "getattr" in facts.names else ():
             for node in _read(scope):
                 for frame in flow.frames_of.get((path, scope.index), ()):
                     owners = flow.evaluate(node.value, frame)
@@ -29,11 +29,21 @@ def handed_on(flow: Flow, entities: Entities) -> Iterator[tuple[Anchor, Value]]:
 
 
 def _read(scope: f.Scope) -> Iterator[f.Attribute]:
-    for node, parents in nodes(scope.body):
-        if isinstance(node, f.Attribute) and node.attr == "step":
-            call = parents[-1] if parents else None
-            if call is not None and not (isinstance(call, f.Call) and call.func is node):
-                yield node
+    for statement in statements(scope.body):
+        written = statement.targets if isinstance(statement, f.Assign) else ()
+        for expression in expressions(statement):
+            for node, parents in in_order(expression):
+                call = parents[-1] if parents else None
+                called = isinstance(call, f.Call) and call.func is node
+                if isinstance(node, f.Attribute) and node.attr == "step" and not called and node not in written:
+                    yield node
+                elif isinstance(node, f.Call) and _asks_for_step(node):
+                    yield f.Attribute(node.span, node.args[0], "step")
+
+
+def _asks_for_step(call: f.Call) -> bool:
+    name = call.args[1] if len(call.args) > 1 and last_name(call.func) == "getattr" else None
+    return isinstance(name, f.Constant) and name.value == "step"
 
 
 def located(words: str, place: Anchor, seen_from: Anchor) -> str:

@@ -14,7 +14,7 @@ from ampify.index.gradless import Gradless
 from ampify.index.penalty_forwards import PenaltyForwards
 from ampify.index.probabilities import Probabilities
 from ampify.index.slices import ANY, Slices, reads
-from ampify.index.syntax import in_order, inside, path_to, spelled
+from ampify.index.syntax import first_argument, in_order, inside, path_to, spelled
 from ampify.index.trace import Trace
 from ampify.index.values import Derived, Frame, FunctionValue, Instance, Method, Opaque, Value
 from ampify.model import facts as f
@@ -253,8 +253,9 @@ class Regions:
 def loss_of(backward: Event) -> f.Expr:
     """The expression that a backward starts from."""
     assert isinstance(backward.node, f.Call)
-    if backward.detail == "function" and backward.node.args:
-        return backward.node.args[0]
+    tensors = first_argument(backward.node) if backward.detail == "function" else None
+    if tensors is not None:
+        return tensors
     assert isinstance(backward.node.func, f.Attribute)
     return backward.node.func.value
 

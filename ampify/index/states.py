@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.syntax import expressions, in_order, path_to, statements
+from ampify.index.syntax import expressions, first_argument, in_order, path_to, statements
 from ampify.index.values import Instance, ordered
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
@@ -88,7 +88,7 @@ class States:
         facts = self.flow.files[event.frame.path]
         assert isinstance(event.node, f.Call)
         whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
-        argument = event.node.args[0] if event.node.args else None
+        argument = first_argument(event.node)
         taken = _taken(argument) if argument is not None else None
         if isinstance(argument, f.Call) and taken is not None and taken.key is None:
             taken = None  # by a key that is not told

@@ -9,7 +9,7 @@ from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.events import EventKind
 from ampify.index.flow import Flow
-from ampify.index.syntax import is_none, last_name
+from ampify.index.syntax import first_argument, is_none, last_name
 from ampify.index.values import Container, Frame, Instance, NoneValue, Parameters, Value, Values, trail
 from ampify.index.words import NOT_OPTIMIZERS
 from ampify.model import facts as f
@@ -29,7 +29,8 @@ class Steps:
         """The events of `receivers.step(...)`; `inside` where the step is a function of the program."""
         optimizers = self.entities.optimizers(receivers)
         given = any(self.is_given(argument, frame) for argument in (*node.args, *(v for _, v in node.keywords)))
-        stepped = self.entities.optimizers(self.flow.evaluate(node.args[0], frame)) if node.args else ()
+        handed = first_argument(node)
+        stepped = self.entities.optimizers(self.flow.evaluate(handed, frame)) if handed is not None else ()
         if receivers and all(isinstance(r, NoneValue) for r in receivers):
             return
         if stepped and not optimizers and not inside:

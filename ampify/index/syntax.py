@@ -197,6 +197,17 @@ def last_name(expr: f.Expr) -> str:
     return ""
 
 
+# What the functions of torch and amp that are looked for call their first argument.
+_FIRST = frozenset("module model models obj optimizer outputs parameters state_dict tensors".split())
+
+
+def first_argument(call: f.Call) -> f.Expr | None:
+    """The first argument of a function of torch or amp, by position or by name."""
+    if call.args:
+        return call.args[0]
+    return next((value for name, value in call.keywords if name in _FIRST), None)
+
+
 def is_none(expr: f.Expr) -> bool:
     """Whether an expression is the constant None."""
     return isinstance(expr, f.Constant) and expr.value is None

@@ -8,10 +8,12 @@ from dataclasses import replace
 from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, scalers
 from ampify.index.events import Event
 from ampify.index.flow import Flow
+from ampify.index.scaled_reads import ScaledReads, call_parts, is_scaled
+from ampify.index.strays import Strays
 from ampify.index.switches import Switches
-from ampify.index.syntax import blocks, inside, is_false, last_name, path_to, statements
+from ampify.index.syntax import first_argument, inside, last_name, path_to, statements
 from ampify.index.trace import Trace
-from ampify.index.values import Frame, Instance, NoneValue, Value
+from ampify.index.values import Frame, NoneValue, Value
 from ampify.index.whole_reads import WholeReads
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -22,17 +24,13 @@ _SCALER = "GradScaler"
 _LEAVING = (f.Return, f.Jump)
 
 
-def is_scaled(event: Event) -> bool:
-    """Whether a backward runs on what some `scale(loss)` returned."""
-    return any(isinstance(v, Instance) and v.dotted.rpartition(".")[2] == "scale" for v in event.values)
-
-
 class TorchAmp:
     """Reads loops off a trace."""
 
-    def __init__(self, flow: Flow, trace: Trace) -> None:
+    def __init__(self, flow: Flow, trace: Trace, strays: Strays) -> None:
         self.flow = flow
         self.trace = trace
+        self.strays = strays
         self.switches = Switches(flow)
         self.whole_reads = WholeReads(flow)
         self.kinds: dict[str, list[Event]] = {}
@@ -74,7 +72,7 @@ class TorchAmp:
         scaled = [e for e in backwards if is_scaled(e)]
         if not scaled:
             return
-        yield from self.early(related)
+        yield from ScaledReads(self.flow, self.switches, self.strays, self.kinds).defects(related)
         yield from self.repeated(related)
         yield from self.never_updated(related)
         for backward in scaled:
@@ -92,81 +90,6 @@ class TorchAmp:
         parent = self.flow.scope(step.frame).parent
         around = self.flow.files[step.frame.path].scopes[parent] if parent is not None else None
         return around is not None and around.kind == "class" and around.name == _SCALER
-
-    def early(self, related: tuple[Event, ...]) -> Iterator[Defect]:
-        """Clips and reads of gradients that are still scaled; what the repair of a clip mends is told with it."""
-        mended: dict[Event, Defect] = {}
-        for event in _first(e for e in related if e.kind in ("clip", "grad_read")):
-            waiting = [b for b in event.latest if is_scaled(b) and not self.switches.apart(event, b)]
-            if not waiting or self.between(waiting, event, self.unscalings(event.root)) is not None:
-                continue
-            clip = event.kind == "clip"
-            if not clip and (event.detail != "parameter" or event.only_asks or self.averages(event)):
-                continue
-            before = self.between(waiting, event, mended)
-            if before is not None:
-                told = mended[before]
-                mended[before] = replace(told, related=(*told.related, (event.anchor, "and so are these")))
-                continue
-            kind = "clip-before-unscale" if clip else "gradient-read-before-unscale"
-            repair = self.unscaling(event, waiting) if clip else None
-            defect = Defect(kind, event.anchor, "", ((waiting[0].anchor, "scaled here"),), repair)
-            if repair is None:
-                yield defect
-            else:
-                mended[event] = defect
-        yield from mended.values()
-
-    def averages(self, event: Event) -> bool:
-        """Whether gradients are read to be averaged over processes, which a scale does not disturb."""
-        facts = self.flow.files[event.frame.path]
-        return any("reduce" in facts.text(s.span) for s in self.flow.scope(event.frame).body)
-
-    def unscalings(self, root: int) -> Iterator[Event]:
-        """What unscales gradients in a run: `unscale_`, and a step that is not handed the scale to do so itself."""
-        for event in self.of_kind("unscale step", root):
-            if event.kind == "unscale" or (event.detail == "scaler" and not any(map(self.is_fused, event.values))):
-                yield event
-
-    def is_fused(self, optimizer: Value) -> bool:
-        """Whether an optimizer may unscale within its own kernel, so that the gradients stay as they were."""
-        made = self.flow.created.get(optimizer) if isinstance(optimizer, Instance) else None
-        return made is None or any(n in ("fused", None) and not is_false(v) for n, v in made[1].keywords)
-
-    def between(self, backwards: list[Event], event: Event, others: Iterable[Event]) -> Event | None:
-        """The first of some events that comes between backwards and another event of the same run."""
-        places = {b.anchor for b in backwards}
-        rounds = [e.number for e in self.of_kind("backward", event.root) if e.anchor in places]
-        last = max((number for number in rounds if number < event.number), default=-1)
-        return next((e for e in others if e.root == event.root and last < e.number < event.number), None)
-
-    def unscaling(self, clip: Event, waiting: list[Event]) -> Repair | None:
-        """Where `scaler.unscale_(optimizer)` goes: before the clip, if the step stands beside it."""
-        after = [e for b in waiting for e in b.feeds.values() if e.detail == "scaler" and e.number > clip.number]
-        texts = {self.call_parts(e) for e in after if e.frame is clip.frame}
-        whole = isinstance(clip.statement, f.Evaluate | f.Assign)
-        same = [e for e in after if self.block(e) is not None and self.block(e) is self.block(clip)]
-        if len(texts) != 1 or not same or not whole:
-            return None
-        (parts,) = texts
-        return Repair(self.flow.files[clip.frame.path].anchor(clip.statement), parts) if all(parts) else None
-
-    def block(self, event: Event) -> tuple[f.Stmt, ...] | None:
-        """The block that an event's statement is in."""
-        found = [self.flow.scope(event.frame).body]
-        while found:
-            block = found.pop()
-            if any(s is event.statement for s in block):
-                return block
-            found += [inner for s in block for inner in blocks(s)]
-        return None
-
-    def call_parts(self, step: Event) -> tuple[str, str]:
-        """The scaler and the optimizer of `scaler.step(optimizer)`, as spelled there."""
-        facts = self.flow.files[step.frame.path]
-        assert isinstance(step.node, f.Call)
-        scaler = facts.text(step.node.func.value.span) if isinstance(step.node.func, f.Attribute) else ""
-        return scaler, facts.text(step.node.args[0].span) if len(step.node.args) == 1 else ""
 
     def repeated(self, related: tuple[Event, ...]) -> Iterator[Defect]:
         """An `unscale_` after another of the same step, and an update after another of the same round."""
@@ -210,7 +133,9 @@ class TorchAmp:
             if used and not updated & set(used):
                 whole = isinstance(step.statement, f.Evaluate)
                 anchor = self.flow.files[step.frame.path].anchor(step.statement)
-                repair = Repair(anchor, self.call_parts(step)[:1]) if whole and len(self.steps_of(used)) == 1 else None
+                repair = (
+                    Repair(anchor, call_parts(self.flow, step)[:1]) if whole and len(self.steps_of(used)) == 1 else None
+                )
                 yield Defect("scaler-not-updated", step.anchor, "", (), repair)
 
     def steps_of(self, used: tuple[Value, ...]) -> set[Anchor]:
@@ -314,13 +239,13 @@ class TorchAmp:
 
     def storing(self, event: Event, step: Event) -> Repair | None:
         """The dict that the scaler's state joins, or the statement after which it is loaded, and the scaler's name."""
-        name, _ = self.call_parts(step)
+        name, _ = call_parts(self.flow, step)
         facts = self.flow.files[event.frame.path]
         if not self.surely_there(name, step, event) or self.read_whole(event):
             return None
         if event.kind == "save":
             return Repair(event.anchor, (name,)) if event.detail in ("dict", "call") else None
-        argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
+        argument = first_argument(event.node) if isinstance(event.node, f.Call) else None
         whole = isinstance(event.statement, f.Evaluate) and event.statement.value is event.node
         if not (whole and isinstance(argument, f.Subscript) and isinstance(argument.value, f.Name)):
             return None
@@ -328,8 +253,8 @@ class TorchAmp:
 
     def read_whole(self, event: Event) -> bool:
         """Whether the dict that is saved, or that the state is loaded from, is gone over key by key."""
-        loads = isinstance(event.node, f.Call) and event.kind == "load"
-        holder = event.node.args[0] if loads and isinstance(event.node, f.Call) and event.node.args else event.node
+        loaded = first_argument(event.node) if isinstance(event.node, f.Call) and event.kind == "load" else None
+        holder = event.node if loaded is None else loaded
         return any(self.whole_reads.of(value) is not None for value in self.flow.evaluate(holder, event.frame))
 
     def surely_there(self, name: str, step: Event, event: Event) -> bool:
@@ -357,7 +282,7 @@ class TorchAmp:
 
     def demanded(self, event: Event) -> Iterator[Defect]:
         """A load of scaler state by a key that checkpoints from before do not have."""
-        argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
+        argument = first_argument(event.node) if isinstance(event.node, f.Call) else None
         if not isinstance(argument, f.Subscript) or not isinstance(argument.index, f.Constant):
             return
         facts = self.flow.files[event.frame.path]

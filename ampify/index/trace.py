@@ -17,7 +17,7 @@ from ampify.index.constants import Constants
 from ampify.index.events import Event, Stack
 from ampify.index.flow import Flow
 from ampify.index.names import Names
-from ampify.index.syntax import in_order
+from ampify.index.syntax import first_argument, in_order
 from ampify.index.values import NOTHING, Frame, Place, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -342,7 +342,7 @@ class Trace:
         if event.kind != "backward" or not isinstance(event.node, f.Call):
             return None
         loss = event.node.func.value if isinstance(event.node.func, f.Attribute) else None
-        loss = event.node.args[0] if event.detail == "function" and event.node.args else loss
+        loss = first_argument(event.node) if event.detail == "function" else loss
         return loss.id if isinstance(loss, f.Name) and loss.id in names else None
 
     def places(self) -> Stack:

@@ -188,6 +188,10 @@ class Interner:
             self._known[key] = value
         return value  # type: ignore[return-value]  # the key holds the type
 
+    def has_made(self, kind: type[Value], *parts: object) -> bool:
+        """Whether there is a value of a type with these fields."""
+        return (kind, *parts) in self._known
+
 
 def is_amp_handle(value: Value) -> bool:
     """Whether a value is what `amp.init` returned."""
