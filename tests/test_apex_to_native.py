@@ -132,6 +132,22 @@ def test_it_trains_as_on_the_runtime(text: str, arguments: list[str], casts: boo
     assert (native != printed(plain.replace("apex", "ampify_runtime"), tmp_path / "c", *arguments)) == casts
 
 
+def test_a_model_of_apex_layers_may_be_wrapped_in_a_branch(tmp_path: Path) -> None:
+    """What makes the model is edited, a second binding of it goes, and a third stays."""
+    text = PLAIN.replace("from apex import amp", "from apex import amp\nfrom apex import normalization, parallel")
+    text = text.replace("torch.nn.ReLU()", "normalization.FusedLayerNorm(16)").replace(
+        "(16, 4))\n", "(16, 4)).train()\n", 1
+    )
+    place = 'opt_level="O1")\n'
+    text = text.replace(
+        place, f"{place}if torch.cuda.device_count() > 1:\n    model = parallel.DistributedDataParallel(model)\n"
+    )
+    after, report = migrated(text, tmp_path / "native")
+    assert [loop.state for loop in report.loops] == ["migrated"], [f.message for f in report.findings]
+    assert "torch.nn.LayerNorm(16)" in after
+    assert printed(forced(after), tmp_path / "a") == printed(text.replace("apex", "ampify_runtime"), tmp_path / "b")
+
+
 def test_a_second_run_changes_nothing_and_comments_stay(tmp_path: Path) -> None:
     after, _ = migrated(PLAIN, tmp_path / "first")
     assert "    scaler.scale(loss).backward()  # of this batch\n" in after

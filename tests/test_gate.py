@@ -250,6 +250,17 @@ def test_one_of_two_equal_values_of_a_name_may_be_replaced() -> None:
     assert gate(before, before.replace("f(x)", "g(x)", 1), edit) is None
 
 
+def test_a_value_may_be_replaced_where_an_update_of_its_name_goes() -> None:
+    before = "from a import f, g, h\nm = f(1)\nm = h(m)\nif m:\n    m = h(m)\n"
+    gone, replaced = Script(before).delete("m = h(m)"), Script(before).replace("f(1)", "g(1)")
+    after = "from a import f, g, h\nm = g(1)\nif m:\n    m = h(m)\n"
+    assert gate(before, after, gone, replaced) is None
+    # A binding that is new is none that goes with the update.
+    anew = Script(before).after("m = f(1)", "m = g(1)")
+    after = "from a import f, g, h\nm = f(1)\nm = g(1)\nif m:\n    m = h(m)\n"
+    assert gate(before, after, gone, anew) == "the name 'm' has another meaning in the module already"
+
+
 def test_an_imported_name_must_mean_the_import_where_it_is_used() -> None:
     before = "def f(amp):\n    x = 1\n"
     after = "from ampify_runtime import amp\ndef f(amp):\n    x = 1\n    y = amp.z\n"

@@ -41,7 +41,7 @@ def _newly_shadowed(
             continue
         for name, meaning in scope.bound - before.bound:
             gone = before.meanings(name) - scope.meanings(name)
-            as_often = before.count(name) == scope.count(name)
+            as_often = before.count_anew(name) == scope.count_anew(name)
             if not (_may_bind(before, scope, name, meaning) or _moves(meaning, gone, edits, as_often=as_often)):
                 yield f"the name {name!r} has another meaning in {_title(scope)} already"
 

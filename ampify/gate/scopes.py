@@ -46,9 +46,10 @@ class Scope:
         """In what meanings this scope binds `name`."""
         return {meaning for own, meaning in self.bound if own == name}
 
-    def count(self, name: str) -> int:
-        """How often this scope binds `name`."""
-        return sum(times for (own, _), times in self.bound.items() if own == name)
+    def count_anew(self, name: str) -> int:
+        """How often this scope binds `name` to something that it did not stand for before."""
+        # Updates come and go with calls of `amp.initialize`, and would make up for a binding that is new.
+        return sum(times for (own, kind), times in self.bound.items() if own == name and kind != UPDATE)
 
     def home(self, name: str) -> Scope | None:
         """The scope whose `name` is meant by `name` here; None if it is built in or unbound."""
