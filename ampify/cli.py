@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -320,6 +321,7 @@ def _migrate_stdin(paths: tuple[Path, ...], options: Options, style: Style, *, w
         return report
     if write:
         _write_bytes(raw if outcome.before is None or outcome.after is None else outcome.before.encode(outcome.after))
+        report = replace(report, wrote=True)
     elif not style.check:
         _write_diff(outcome)
     _write_text(report, style)

@@ -129,12 +129,23 @@ def test_an_unsafe_fix_needs_to_be_asked_for() -> None:
     made = plan(a_project(), findings, unsafe=True)
     assert len(edited(made)["train.py"]) == 2
     assert ledger(made)[1] == (4, "step", "rewritten", "AMP202")
+    assert {finding.code: finding.hint for finding in made.findings} == {"AMP201": "", "AMP202": "mended by --unsafe"}
 
 
 def test_an_unsafe_fix_keeps_its_own_hint() -> None:
     fix = Fix((Delete(at(3)),), "unsafe", "a")
     made = plan(a_project(), [Finding("AMP202", "n", at(3), "m", "see why", fix, loop="a")])
     assert made.findings[0].hint == "see why; needs --unsafe"
+
+
+def test_a_mended_place_says_what_has_to_be_looked_over() -> None:
+    fix = Fix((Delete(at(3)),), "unsafe", "a", caution="it ends earlier")
+    found = Finding("AMP202", "n", at(3), "m", fix=fix, loop="a")
+    assert plan(a_project(), [found], unsafe=True).findings[0].hint == "mended by --unsafe: it ends earlier"
+    # Where its loop is left alone for another reason, nothing is mended.
+    refusal = Finding("AMP204", "n", at(4), "m", refuses=True, loop="a")
+    left = [finding.hint for finding in plan(a_project(), [found, refusal], unsafe=True).findings]
+    assert left == ["", ""]
 
 
 @pytest.mark.parametrize("settings", [{"select": ("AMP1",)}, {"ignore": ("AMP201",)}])

@@ -95,11 +95,31 @@ def test_everything_that_was_found_is_on_the_page(mixed: Report) -> None:
         (("refused", "right"), False, "0 of 2 training loops migrated"),
         (("migrated", "right"), False, "1 of 2 training loops can be migrated"),
         (("migrated", "right"), True, "1 of 2 training loops migrated"),
+        (("right", "mended"), False, "1 of 2 training loops can be mended"),
+        (("right", "mended"), True, "1 of 2 training loops mended"),
+        (("migrated", "mended", "right"), False, "1 of 3 training loops can be migrated, 1 mended"),
     ],
 )
 def test_the_headline(states: Sequence[Any], wrote: bool, said: str) -> None:
-    loops = tuple(LoopSummary(str(n), "a.py", 1, (), (), (), None, state) for n, state in enumerate(states))
-    assert headline(Report((), (), loops, (), wrote)) == said
+    loops = tuple(
+        LoopSummary(str(n), "a.py", 1, (), (), (), None, "right" if state == "mended" else state)
+        for n, state in enumerate(states)
+    )
+    clip = Anchor("a.py", 1, 0, 1, 1, "Call")
+    ledger = tuple(
+        LedgerEntry(Site("clip", clip, str(n)), "rewritten", "AMP220")
+        for n, state in enumerate(states)
+        if state in ("migrated", "mended")
+    )
+    assert headline(Report((), (), loops, ledger, wrote)) == said
+
+
+@pytest.mark.parametrize(("wrote", "said"), [(False, "would be mended"), (True, "mended")])
+def test_a_loop_of_torch_amp_whose_place_is_rewritten_is_mended(wrote: bool, said: str) -> None:
+    loop = LoopSummary("a", "a.py", 1, (), (), (), None, "right")
+    entry = LedgerEntry(Site("clip", Anchor("a.py", 1, 0, 1, 1, "Call"), "a"), "rewritten", "AMP220")
+    page = html_report(Report((), (), (loop,), (entry,), wrote), Links())
+    assert f">{said}<" in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
 
 
 def test_an_empty_run_is_a_page_too() -> None:

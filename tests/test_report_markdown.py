@@ -6,6 +6,7 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from markdown_it import MarkdownIt
@@ -81,6 +82,26 @@ def test_a_loop_whose_refusal_is_silenced_is_not_passed_over() -> None:
     text = markdown_report(Report((), (), (loop,), ()), Links())
     assert "what forbids it is silenced" in text
     assert "amp.initialize" not in text
+
+
+@pytest.mark.parametrize(("wrote", "said"), [(False, "would be "), (True, "")])
+def test_a_loop_is_told_by_what_becomes_of_it(wrote: bool, said: str) -> None:
+    kinds: list[tuple[str, Literal["migrated", "right", "refused"]]] = [
+        ("m", "migrated"), ("c", "right"), ("r", "right"), ("n", "refused"),
+    ]  # fmt: skip
+    loops = tuple(LoopSummary(id, f"{id}.py", 1, (), (), (), None, state) for id, state in kinds)
+    clip = LedgerEntry(Site("clip", Anchor("c.py", 2, 0, 2, 5, "Call"), "c"), "rewritten", "AMP220")
+    save = LedgerEntry(Site("save", Anchor("n.py", 2, 0, 2, 5, "Call"), "n"), "rewritten", "AMP420")
+    text = markdown_report(Report((), (), loops, (clip,), wrote), Links())
+    assert re.findall(r"^### \[`(\w)\.py:1`\]\(.*\): (.*)$", text, re.MULTILINE) == [
+        ("m", f"{said}migrated"),
+        ("c", f"{said}mended"),
+        ("n", "not migrated"),
+        ("r", "right already"),
+    ]
+    untouched = "is left as it was in all its files"
+    assert untouched in text
+    assert untouched not in markdown_report(Report((), (), loops, (clip, save), wrote), Links())
 
 
 def test_a_run_that_wrote_says_so(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_refusal_of_a_site_speaks_of_its_loop() -> None:
         (a_report(REFUSAL, loops=(loop("refused"),)), "Nothing changed: 1 training loop not migrated."),
         (
             a_report(REFUSAL, outcomes=(CHANGED, UNCHANGED), loops=(loop("refused"), loop("migrated", "b"))),
-            "1 file would change; 1 training loop migrated, 1 training loop not migrated.\n"
+            "1 file would change; 1 training loop would be migrated, 1 training loop not migrated.\n"
             "Nothing was written; --write writes it.",
         ),
         (
@@ -142,9 +142,23 @@ def test_summary(report: Report, summary: str) -> None:
     assert text_report(report).endswith(f"{summary}\n")
 
 
+def test_a_loop_that_is_in_mixed_precision_and_has_a_place_rewritten_is_mended() -> None:
+    entry = LedgerEntry(Site("clip", PLACE, "a"), "rewritten", "AMP220")
+    report = replace(a_report(outcomes=(CHANGED,), loops=(loop("right"), loop("right", "b"))), ledger=(entry,))
+    assert "1 file would change; 1 training loop would be mended, 1 training loop right already.\n" in text_report(
+        report
+    )
+    assert "1 file changed; 1 training loop mended, 1 training loop right already.\n" in text_report(
+        replace(report, wrote=True)
+    )
+    assert "train.py:1: training loop of model with optimizer: would be mended\n" in text_report(
+        report, Style(verbose=True)
+    )
+
+
 def test_a_check_names_the_files_and_does_not_advertise() -> None:
     text = text_report(a_report(outcomes=(CHANGED, UNCHANGED), loops=(loop("migrated"),)), Style(check=True))
-    assert text == "would change train.py\n\n1 file would change; 1 training loop migrated.\n"
+    assert text == "would change train.py\n\n1 file would change; 1 training loop would be migrated.\n"
 
 
 def test_a_written_run_names_the_files_and_the_copied_runtime() -> None:
@@ -242,7 +256,7 @@ def test_places_that_are_refused_outside_of_loops_are_not_told_as_nothing_to_do(
     said = text_report(a_report(place, loops=(loop("right"),)))
     assert said.endswith("\n\nNothing changed: 1 training loop right already, 1 other place refused.\n")
     said = text_report(a_report(place, outcomes=(CHANGED,), loops=(loop("migrated"),)))
-    assert "\n\n1 file would change; 1 training loop migrated, 1 other place refused.\n" in said
+    assert "\n\n1 file would change; 1 training loop would be migrated, 1 other place refused.\n" in said
 
 
 def test_quiet_keeps_what_failed_and_what_is_refused() -> None:
@@ -261,7 +275,7 @@ def test_verbose_shows_each_loop_with_its_sites() -> None:
     )
     report = replace(a_report(FIXED, loops=(loop("migrated"),)), ledger=entries)
     assert text_report(report, Style(verbose=True)).startswith(
-        "train.py:1: training loop of model with optimizer: migrated\n"
+        "train.py:1: training loop of model with optimizer: would be migrated\n"
         "    train.py:3:5: backward rewritten AMP201 [unscaled-backward]\n"
         "    train.py:8:5: save not training\n\n"
     )

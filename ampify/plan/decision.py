@@ -80,14 +80,18 @@ def _hear(finding: Finding, decision: _Decision, comments: Comments, settings: S
         if finding.refuses or finding.fix:
             decision.block(group_of(finding), finding.code)
     elif finding.applicability == "unsafe" and not settings.unsafe:
-        caution = f": {finding.fix.caution}" if finding.fix and finding.fix.caution else ""
-        needs = f"needs --unsafe{caution}"
-        hint = f"{finding.hint}; {needs}" if finding.hint else needs
-        decision.refuse(replace(finding, refuses=True, hint=hint))
+        decision.refuse(replace(_reviewed(finding, "needs --unsafe"), refuses=True))
     elif finding.refuses:
         decision.refuse(finding)
     else:
         decision.heard.append(finding)
+
+
+def _reviewed(finding: Finding, standing: str) -> Finding:
+    """A finding with an unsafe fix that says in its hint how that stands, and what has to be looked at."""
+    caution = f": {finding.fix.caution}" if finding.fix and finding.fix.caution else ""
+    hint = f"{finding.hint}; {standing}{caution}" if finding.hint else f"{standing}{caution}"
+    return replace(finding, hint=hint)
 
 
 def _block_skipped(project: Project, decision: _Decision, comments: Comments, settings: Settings) -> None:
@@ -171,7 +175,12 @@ def _plan(project: Project, decision: _Decision, made: Mapping[str, list[Finding
     refused = {loop.id: decision.blocked[loop.id] for loop in project.loops if loop.id in decision.blocked}
     # Only a loop is one to the reader; other groups are single fixes.
     ids = {loop.id for loop in project.loops}
-    heard = [f if f.loop in ids else replace(f, loop=None) for f in decision.heard]
+    # What --unsafe mends has to be looked over: without a word of it the finding would read as if all stood as it was.
+    heard = [
+        _reviewed(f, "mended by --unsafe") if id(f) in fixed_ids and f.applicability == "unsafe" else f
+        for f in decision.heard
+    ]
+    heard = [f if f.loop in ids else replace(f, loop=None) for f in heard]
     told = {replace(f, loop=None) for f in heard if f.loop is not None}
     heard = [f for f in heard if f.loop is not None or f not in told]
     return Plan(

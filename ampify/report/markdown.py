@@ -10,11 +10,11 @@ from typing import Final
 import ampify
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Outcome, Report
-from ampify.model.settings import Target
 from ampify.model.site import LedgerEntry, SiteState
 from ampify.report.advice import risks, trials, undoing, verifying
 from ampify.report.budget import Part, fitted
 from ampify.report.excerpt import Excerpts, lines_of, read_excerpts
+from ampify.report.fate import Fate, fate_in_words, fates_of
 from ampify.report.links import Links
 from ampify.report.markup import code, inline, link, row
 from ampify.report.standing import Standing, left_alone, ranked, told_once
@@ -37,7 +37,8 @@ _STATES: Final[tuple[tuple[SiteState, str], ...]] = (
     ("right", "right already"),
     ("not_training", "not training"),
 )
-_LOOP_STATES: Final = {"migrated": "migrated", "right": "right already", "refused": "not migrated"}
+# Those that need a look before those that need none.
+_FATES: Final[tuple[Fate, ...]] = ("migrated", "mended", "refused", "right")
 _SITES_SHOWN: Final = 40
 _RELATED_SHOWN: Final = 8
 
@@ -62,7 +63,9 @@ def _opening(report: Report) -> str:
     lines = ["# Mixed precision, by ampify\n", f"\n**{inline(summary_line(report))}**"]
     if told:
         lines.append(f" {counted(len(report.ledger), 'site')} accounted for: {told}.")
-    if any(loop.state == "refused" for loop in report.loops):
+    refused = {loop.id for loop in report.loops if loop.state == "refused"}
+    # One that is in mixed precision already may have what is safe mended by itself, such as its checkpoint.
+    if refused and not any(entry.site.loop in refused for entry in report.ledger if entry.state == "rewritten"):
         lines.append(" A loop that is not migrated is left as it was in all its files.")
     return "".join(lines) + "\n"
 
@@ -108,8 +111,9 @@ def _loops(report: Report, links: Links, excerpts: Excerpts) -> Part:
     sites: dict[str | None, list[LedgerEntry]] = {}
     for entry in report.ledger:
         sites.setdefault(entry.site.loop, []).append(entry)
-    ordered = _changed_first(report.loops)
-    items = [_loop(loop, sites.get(loop.id, []), links, excerpts, report.target) for loop in ordered]
+    fates = fates_of(report)
+    ordered = sorted(report.loops, key=lambda loop: _FATES.index(fates[loop.id]))
+    items = [_loop(loop, fates[loop.id], sites.get(loop.id, []), report, links, excerpts) for loop in ordered]
     loose = sites.get(None, [])
     if loose:
         items.append(f"\n### In no training loop\n\n{_table(loose, '', links, excerpts)}")
@@ -117,19 +121,16 @@ def _loops(report: Report, links: Links, excerpts: Excerpts) -> Part:
     return Part(head, tuple(items), "training loop", share=0.8) if items else Part("")
 
 
-def _changed_first(loops: Iterable[LoopSummary]) -> list[LoopSummary]:
-    order = ("migrated", "refused", "right")
-    return sorted(loops, key=lambda loop: order.index(loop.state))
-
-
-def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], links: Links, excerpts: Excerpts, target: Target) -> str:
+def _loop(
+    loop: LoopSummary, fate: Fate, entries: Sequence[LedgerEntry], report: Report, links: Links, excerpts: Excerpts
+) -> str:
     trained = in_words(map(code, loop.models)) or "its model"
     by = in_words(map(code, loop.optimizers)) or "its optimizer"
     start = ""
-    if loop.initialize and loop.state != "refused" and target == "runtime":
+    if loop.initialize and loop.state != "refused" and report.target == "runtime":
         verb = "stands at" if loop.state == "right" or loop.had_amp else "follows"
         start = f" `amp.initialize` {verb} {_place(*loop.initialize, links)}."
-    title = f"\n### {_place(loop.path, loop.line, links)}: {_LOOP_STATES[loop.state]}\n"
+    title = f"\n### {_place(loop.path, loop.line, links)}: {fate_in_words(fate, wrote=report.wrote)}\n"
     return f"{title}\nTrains {trained} with {by}.{start}\n\n{_table(entries, loop.path, links, excerpts)}"
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from ampify.model.finding import Finding
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.colour import Colour, paint
+from ampify.report.fate import FATES, Fate, fate_in_words, fates_of
 from ampify.report.places import Places, places_of
 from ampify.report.standing import STANDINGS, Standing, left_alone, loose_refusals, ranked, told_once
 from ampify.report.wording import counted, in_words
-
-LoopState: TypeAlias = Literal["migrated", "right", "refused"]
 
 _TITLES: tuple[tuple[Standing, str, Colour], ...] = (
     ("failed", "Failed", "red"),
@@ -85,7 +83,8 @@ def _loop(loop: LoopSummary, report: Report, places: Places, colour: bool) -> It
     """A training loop with what became of each of its sites."""
     trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
     where = places.named(loop.path, loop.line)
-    yield paint(f"{where}: training loop of {trains}: {loop.state}", "bold", enabled=colour)
+    fate = fate_in_words(fates_of(report)[loop.id], wrote=report.wrote)
+    yield paint(f"{where}: training loop of {trains}: {fate}", "bold", enabled=colour)
     names = {finding.code: finding.name for finding in report.findings}
     for entry in report.ledger:
         if entry.site.loop == loop.id:
@@ -137,21 +136,23 @@ def _summary(report: Report, check: bool) -> Iterator[str]:
 def summary_line(report: Report) -> str:
     """The whole run in one line."""
     files = Counter(outcome.status for outcome in report.outcomes if outcome.new_bytes is None)
-    loops: Counter[LoopState] = Counter(loop.state for loop in report.loops)
+    fates = fates_of(report)
+    loops: Counter[Fate] = Counter(fates[loop.id] for loop in report.loops)
     loose = loose_refusals(report)
-    told = _joined([*_loops(loops), *([f"{counted(loose, 'other place')} refused"] if loose and loops else [])])
+    others = [f"{counted(loose, 'other place')} refused"] if loose and loops else []
+    told = _joined([*_loops(loops, wrote=report.wrote), *others])
     changed = files["changed"]
     if changed:
         verb = "changed" if report.wrote else "would change"
         return f"{counted(changed, 'file')} {verb}; {told}."
-    others = "".join(f"; {files[status]} {status}" for status in ("failed", "skipped") if files[status])
+    unread = "".join(f"; {files[status]} {status}" for status in ("failed", "skipped") if files[status])
     looked_at = counted(files.total(), "file")
     if not loops and loose:
         place = counted(loose, "place")
-        return f"Nothing changed: {place} of training code refused, no whole training loop in {looked_at}{others}."
+        return f"Nothing changed: {place} of training code refused, no whole training loop in {looked_at}{unread}."
     if not loops:
-        return f"Nothing to do: no training loop found in {looked_at}{others}."
-    return f"Nothing {'changed' if loops['refused'] or loose else 'to do'}: {told}{others}."
+        return f"Nothing to do: no training loop found in {looked_at}{unread}."
+    return f"Nothing {'changed' if loops['refused'] or loose else 'to do'}: {told}{unread}."
 
 
 def _vendored(report: Report) -> Iterator[str]:
@@ -161,9 +162,9 @@ def _vendored(report: Report) -> Iterator[str]:
         yield f"{counted(len(new), 'file')} of the runtime {'went' if report.wrote else 'would go'} to {folder}."
 
 
-def _loops(loops: Counter[LoopState]) -> Iterator[str]:
-    words: dict[LoopState, str] = {"migrated": "migrated", "right": "right already", "refused": "not migrated"}
-    return (f"{counted(loops[state], 'training loop')} {words[state]}" for state in words if loops[state])
+def _loops(loops: Counter[Fate], *, wrote: bool) -> Iterator[str]:
+    words = ((fate, fate_in_words(fate, wrote=wrote)) for fate in FATES)
+    return (f"{counted(loops[fate], 'training loop')} {told}" for fate, told in words if loops[fate])
 
 
 def _joined(parts: Iterable[str]) -> str:

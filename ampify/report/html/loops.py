@@ -8,6 +8,7 @@ from typing import Final
 from ampify.model.plan import LoopSummary, Report
 from ampify.model.site import LedgerEntry
 from ampify.report.excerpt import Excerpts
+from ampify.report.fate import Fate, fate_in_words, fates_of
 from ampify.report.html.drawing import drawings
 from ampify.report.html.element import element, sentence, text
 from ampify.report.html.flow import flow_of
@@ -16,10 +17,12 @@ from ampify.report.html.views import Views
 from ampify.report.markup import shortened
 from ampify.report.wording import KINDS, in_words
 
-LOOP_STATES: Final[Mapping[str, tuple[str, str]]] = {
-    "migrated": ("rewritten", "migrated"),
-    "right": ("right", "right already"),
-    "refused": ("refused", "not migrated"),
+# The mark of each, those that need a look first.
+_FATES: Final[Mapping[Fate, str]] = {
+    "refused": "refused",
+    "migrated": "rewritten",
+    "mended": "rewritten",
+    "right": "right",
 }
 SITE_STATES: Final[Mapping[str, str]] = {
     "rewritten": "rewritten",
@@ -34,9 +37,9 @@ def loops_section(report: Report, views: Views, excerpts: Excerpts) -> str:
     sites: dict[str | None, list[LedgerEntry]] = {}
     for entry in report.ledger:
         sites.setdefault(entry.site.loop, []).append(entry)
-    order = ("refused", "migrated", "right")
-    loops = sorted(report.loops, key=lambda loop: order.index(loop.state))
-    cards = [_loop(loop, sites.get(loop.id, []), views, excerpts) for loop in loops]
+    fates, order = fates_of(report), list(_FATES)
+    loops = sorted(report.loops, key=lambda loop: order.index(fates[loop.id]))
+    cards = [_loop(loop, fates[loop.id], sites.get(loop.id, []), report, views, excerpts) for loop in loops]
     if sites.get(None):
         cards.append(_loose(sites[None], views, excerpts))
     if not cards:
@@ -45,8 +48,10 @@ def loops_section(report: Report, views: Views, excerpts: Excerpts) -> str:
     return element("section", head, *cards, id="loops", aria_label="Training loops", data_group=True)
 
 
-def _loop(loop: LoopSummary, entries: Sequence[LedgerEntry], views: Views, excerpts: Excerpts) -> str:
-    state, words = LOOP_STATES[loop.state]
+def _loop(
+    loop: LoopSummary, fate: Fate, entries: Sequence[LedgerEntry], report: Report, views: Views, excerpts: Excerpts
+) -> str:
+    state, words = _FATES[fate], fate_in_words(fate, wrote=report.wrote)
     models = in_words(f"`{name}`" for name in loop.models) or "its model"
     optimizers = in_words(f"`{name}`" for name in loop.optimizers) or "its optimizer"
     where = place_link(loop.path, loop.line, views)

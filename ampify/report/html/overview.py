@@ -8,6 +8,7 @@ from typing import Final
 
 from ampify.model.plan import LoopSummary, Report
 from ampify.report.advice import risks, trials, undoing, verifying
+from ampify.report.fate import Fate, fates_of
 from ampify.report.html.element import element, sentence, text
 from ampify.report.html.figures import bar, figures
 from ampify.report.html.loops import SITE_STATES
@@ -25,14 +26,17 @@ _PERSON: Final = ("failed", "refused", "review")
 
 def headline(report: Report) -> str:
     """The run in a few words."""
-    states = Counter(loop.state for loop in report.loops)
+    fate_of = fates_of(report)
+    fates = Counter(fate_of[loop.id] for loop in report.loops)
     total = len(report.loops)
     if not total:
         return "No training loop found"
-    if states["right"] == total:
+    if fates["right"] == total:
         return f"{counted(total, 'training loop')} right already"
-    verb = "migrated" if report.wrote or not states["migrated"] else "can be migrated"
-    return f"{states['migrated']:,} of {counted(total, 'training loop')} {verb}"
+    done: Fate = "mended" if fates["mended"] and not fates["migrated"] else "migrated"
+    verb = done if report.wrote or not fates[done] else f"can be {done}"
+    mended = f", {fates['mended']:,} mended" if done == "migrated" and fates["mended"] else ""
+    return f"{fates[done]:,} of {counted(total, 'training loop')} {verb}{mended}"
 
 
 def overview(report: Report, views: Views) -> str:
