@@ -84,7 +84,7 @@ def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], lis
     return lambda _context, _parameter, incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
-@click.group(cls=CommandsFirst, context_settings={"help_option_names": ["--help"]})
+@click.group(cls=CommandsFirst, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(ampify.__version__, prog_name="ampify")
 def main() -> None:
     """Rewrites PyTorch training scripts into mixed-precision ones.
@@ -239,7 +239,9 @@ def undo(ctx: click.Context, folder: Path, keep_edited: bool, force: bool) -> No
     ctx.exit(LEFT_FOR_A_PERSON if undone.edited else DONE)
 
 
-@main.command(name="verify", short_help="Run a script before and after migration, and compare.")
+@main.command(
+    name="verify", cls=verify_command.VerifyCommand, short_help="Run a script before and after migration, and compare."
+)
 @verify_command.options
 @click.pass_context
 @guarded

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from click.shell_completion import CompletionItem
+
+from ampify.habits import command_advice, option_advice
 
 # Where a context keeps that `migrate` was not typed.
 NAMELESS = "ampify.nameless"
@@ -25,16 +29,35 @@ class NamelessCommand(click.Command):
 
     context_class = NamelessContext
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Knows the options of other tools, where click would name those that look alike."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            advice = option_advice(unknown.option_name)
+            if advice is None:
+                raise
+            raise click.NoSuchOption(
+                unknown.option_name, f"No such option {unknown.option_name!r}: {advice}.", ctx=ctx
+            ) from unknown
+
 
 class CommandsFirst(click.Group):
     """A group whose first argument is a command's name, or else the start of what `migrate` takes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `migrate` where no command is named."""
-        if args and args[0] not in (*self.commands, "--help", "--version"):
+        if args and args[0] not in (*self.commands, *ctx.help_option_names, "--version"):
+            self._require_path(ctx, args[0])
             args = ["migrate", *args]
             ctx.meta[NAMELESS] = True
         return super().parse_args(ctx, args)
+
+    def _require_path(self, ctx: click.Context, word: str) -> None:
+        """Stops at a first word that is close to a command and names no file."""
+        advice = command_advice(word, self.commands)
+        if advice is not None and not Path(word).exists():
+            ctx.fail(f"No command, file or folder is called {word!r}; {advice}")
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows both forms."""

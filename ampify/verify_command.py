@@ -25,6 +25,19 @@ FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(0)
 _DTYPES = click.Choice(["auto", "bfloat16", "float16"])
 
+
+class VerifyCommand(click.Command):
+    """A command that runs another, whose options are easily taken for its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Says of an unknown option where those of the script go."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            message = f"{unknown.format_message()} What is meant for the script goes after `--`: SCRIPT -- ARGS."
+            raise click.NoSuchOption(unknown.option_name, message, ctx=ctx) from unknown
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (

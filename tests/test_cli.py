@@ -528,6 +528,37 @@ def test_wrong_usage_gets_one_line_and_exit_status_2(arguments: list[str], said:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["verfy", "train.py"], "No command, file or folder is called 'verfy'; did you mean `ampify verify`?"),
+        (["Undo"], "No command, file or folder is called 'Undo'; did you mean `ampify undo`?"),
+        (["check", "train.py"], "called 'check'; `ampify --check PATH` exits with 1 if anything would change"),
+        (["--fix", "train.py"], "No such option '--fix': `--write` writes the changes."),
+        (["train.py", "--diff"], "No such option '--diff': the diff is shown anyway, and nothing is written without"),
+        (["verify", "train.py", "--epochs", "2"], "What is meant for the script goes after `--`: SCRIPT -- ARGS."),
+    ],
+)
+def test_what_somebody_meant_is_named(arguments: list[str], said: str) -> None:
+    write({"train.py": TRAIN})
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_a_folder_that_is_called_almost_like_a_command_is_a_folder() -> None:
+    write({"verfy/train.py": TRAIN, "check/train.py": TRAIN})
+    for folder in ("verfy", "check"):
+        assert f"+++ b/{folder}/train.py" in run(folder).stdout
+    # A name that is like none says no more than that there is none.
+    assert "did you mean" not in run("experiments").stderr
+
+
+def test_help_has_a_short_name() -> None:
+    for named in ([], ["verify"], ["explain"]):
+        assert run(*named, "-h").stdout == run(*named, "--help").stdout != ""
+
+
 def test_a_wrong_option_and_nothing_at_all_show_the_usage() -> None:
     result = run("--wrte", ".")
     assert result.exit_code == 2
