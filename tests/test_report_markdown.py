@@ -111,6 +111,13 @@ def test_a_run_that_wrote_says_so(tmp_path: Path) -> None:
     assert "ampify verify --base HEAD train.py\n" in text
 
 
+def test_the_native_target_is_not_told_to_be_verified(tmp_path: Path) -> None:
+    """`ampify verify` compares at O0, which only what imports the runtime obeys."""
+    text = markdown_report(report_of(tmp_path, MIXED, target="native"), BASE)
+    assert "ampify --target native --check train.py\n" in text
+    assert "ampify verify" not in text
+
+
 def test_a_copied_runtime_is_one_row(tmp_path: Path) -> None:
     text = markdown_report(report_of(tmp_path, {"train.py": MIXED["train.py"]}, vendor="lib"), Links())
     assert re.search(r"\| `lib/ampify_runtime/` \| \d+ new files: a copy of the runtime \|", text)

@@ -30,6 +30,7 @@ GRADIENT_RATIO = 4.0
 _SEARCH = 20
 _MOST_SKIPPED = 0.1
 _TRACEBACK_LINES = 12
+_ANOTHER_SCRIPT = "is this the script whose loop was migrated?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,12 @@ def judge_plain(original: Run, plain: Run) -> Verdict | None:
     difference = first_difference(original, plain)
     if difference is None:
         return None
+    if not _initialized(plain) and not _on_cpu(plain):
+        return _cannot(
+            f"asked for O0, the migrated version is not the original, first in {difference.sentence}, and never calls "
+            "amp.initialize, which would obey",
+            f"{_ANOTHER_SCRIPT} (torch's own mixed precision knows no O0)",
+        )
     return Verdict(
         "fails",
         f"at O0, the migrated version is not the original, first in {difference.sentence}",
@@ -181,8 +188,11 @@ def _judge_precision(original: Run, level: Run) -> Verdict | None:
     # No product was counted, so that only the losses can tell.
     if not work and first_difference(_without_digests(original), _without_digests(level)) is not None:
         return None
-    why = "amp.initialize is never called in this run" if not _initialized(level) else "nothing was cast"
-    return _cannot(f"no operation ran in reduced precision: {why}", "is this the script whose loop was migrated?")
+    if _initialized(level):
+        return _cannot("no operation ran in reduced precision: nothing was cast", _ANOTHER_SCRIPT)
+    why = "amp.initialize is never called in this run"
+    own = " (torch's own mixed precision is off without a GPU)" if _on_cpu(level) else ""
+    return _cannot(f"no operation ran in reduced precision: {why}", f"{_ANOTHER_SCRIPT}{own}")
 
 
 def _without_digests(run: Run) -> Run:
@@ -296,6 +306,10 @@ def _sound(compared: Compared) -> Verdict:
         return Verdict("same", said)
     noise = max(compared.noise.means, default=0.0)
     return Verdict("within noise", f"{said}; other seeds move the original by up to {noise:.2%}")
+
+
+def _on_cpu(run: Run) -> bool:
+    return {step.device for process in run.processes for step in process.steps} <= {"cpu"}
 
 
 def _initialized(run: Run) -> bool:

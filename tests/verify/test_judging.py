@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,28 @@ def test_a_run_in_full_precision_verifies_nothing() -> None:
     verdict = judge_level(original, full, compared(original, full))
     assert verdict.judgement == "cannot verify"
     assert "amp.initialize is never called" in verdict.reason
+    assert verdict.reason.endswith("(torch's own mixed precision is off without a GPU)")
+    on_gpu = [replace(step(index + 1), device="cuda:0") for index in range(60)]
+    full = run(process(falling(), work=(Work("Net", False, "float32", 9),), steps=tuple(on_gpu)))
+    verdict = judge_level(original, full, compared(original, full))
+    assert verdict.reason.endswith(
+        "amp.initialize is never called in this run; is this the script whose loop was migrated?"
+    )
+
+
+def test_what_o0_cannot_put_off_is_not_judged_by_it() -> None:
+    """On a GPU torch's own autocast casts whatever the opt level is; on a CPU it does not, and has to compute the same."""
+    losses = [1.0, 0.5]
+    original, other = run(process(losses)), run(process([1.0, 0.25]))
+    assert judge_plain(original, other).judgement == "fails"  # type: ignore[union-attr]
+    on_gpu = tuple(replace(step(index + 1), device="cuda:0") for index in range(2))
+    verdict = judge_plain(original, run(process([1.0, 0.25], steps=on_gpu)))
+    assert verdict is not None
+    assert verdict.judgement == "cannot verify"
+    assert "torch's own mixed precision knows no O0" in verdict.reason
+    initialized = judge_plain(original, run(process([1.0, 0.25], steps=on_gpu, initialized=("train.py:3",))))
+    assert initialized is not None
+    assert initialized.judgement == "fails"
 
 
 def test_a_run_that_is_the_original_bit_for_bit_was_not_cast() -> None:
