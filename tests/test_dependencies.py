@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from ampify.config.toml import parse_toml
 from ampify.dependencies.declaration import Constraint, parse_requirement, specifiers
 from ampify.dependencies.findings import declaration_findings
+from ampify.dependencies.import_line import import_line
 from ampify.dependencies.nearest import nearest_declarations, read_declaration
 from ampify.dependencies.pins import python_too_old, torch_too_old
 from ampify.model.anchor import Anchor
@@ -27,7 +28,7 @@ def write(folder: Path, name: str, content: str | bytes) -> None:
 
 def findings(folder: Path, *, vendored: bool = False, script: str = "train.py") -> tuple[Finding, ...]:
     nearest = nearest_declarations([(folder / script, script)], [folder])
-    return declaration_findings(nearest, vendored=vendored)
+    return declaration_findings(nearest, {script: 1}, vendored=vendored)
 
 
 def extended(folder: Path, name: str, content: str | bytes) -> bytes | None:
@@ -381,10 +382,31 @@ def test_nearer_folders_win_and_the_walk_stops_at_the_bound(tmp_path: Path) -> N
 
 def test_none_is_found(tmp_path: Path) -> None:
     scripts = [(tmp_path / name, name) for name in ("train.py", "finetune.py")]
-    (finding,) = declaration_findings(nearest_declarations(scripts, [tmp_path]), vendored=False)
+    lines = {"train.py": 4, "finetune.py": 2}
+    (finding,) = declaration_findings(nearest_declarations(scripts, [tmp_path]), lines, vendored=False)
     assert (finding.code, finding.anchor.path, finding.fix, finding.refuses) == ("AMP110", "train.py", None, False)
+    assert finding.anchor.line == 4
     assert "pip install 'ampify>=0.1'" in finding.hint
-    assert [related.anchor.path for related in finding.related] == ["finetune.py"]
+    assert [(related.anchor.path, related.anchor.line) for related in finding.related] == [("finetune.py", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("#!/usr/bin/env python\n\nimport numpy as np\nimport torch\nfrom torch import nn\n", 4),
+        (
+            '"""Trains with torch.\n\nimports of torchvision stand below.\n"""\nfrom torch.utils.data import DataLoader\n',
+            5,
+        ),
+        ("import torchvision\nfrom apex import amp\nimport torch\n", 2),
+        ("import numpy\r\nimport torch, os\r\n", 2),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", 2),
+        ("from models import Net\n", 1),
+        ("", 1),
+    ],
+)
+def test_the_lack_is_told_where_torch_is_imported(text: str, line: int) -> None:
+    assert import_line(text) == line
 
 
 def test_a_vendored_runtime_needs_no_requirement_but_the_same_versions(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT, Declaration
 from ampify.dependencies.nearest import Nearest
@@ -16,15 +16,16 @@ TORCH_TOO_OLD = ("AMP111", "torch-too-old")
 PYTHON_TOO_OLD = ("AMP112", "python-too-old")
 
 
-def declaration_findings(nearest: Nearest, *, vendored: bool) -> tuple[Finding, ...]:
+def declaration_findings(nearest: Nearest, imports: Mapping[str, int], *, vendored: bool) -> tuple[Finding, ...]:
     """Findings on the files that declare what a migrated repository needs, and on their lack.
 
-    A repository that got a copy of the runtime (`vendored`) needs no requirement, but the same versions.
+    `imports` gives the line of each migrated file at which their lack is told. A repository that got a copy of the
+    runtime (`vendored`) needs no requirement, but the same versions.
     """
     findings = [finding for declared in nearest.declared for finding in _versions(declared.declaration)]
     if not vendored:
         findings += [finding for declared in nearest.declared for finding in _requirement(declared.declaration)]
-        findings += _nowhere(nearest.without)
+        findings += _nowhere(nearest.without, imports)
     return tuple(findings)
 
 
@@ -54,7 +55,7 @@ def _requirement(declaration: Declaration) -> Iterator[Finding]:
     yield Finding(code, name, anchor, message, fix=Fix(declaration.additions))
 
 
-def _nowhere(without: tuple[str, ...]) -> Iterator[Finding]:
+def _nowhere(without: tuple[str, ...], imports: Mapping[str, int]) -> Iterator[Finding]:
     if not without:
         return
     code, name = MISSING
@@ -63,8 +64,9 @@ def _nowhere(without: tuple[str, ...]) -> Iterator[Finding]:
         f"where the code is to run: pip install '{RUNTIME_REQUIREMENT}' if your package index has it, "
         "pip install . in a checkout of ampify otherwise; or copy the runtime in with --vendor DIR"
     )
-    related = tuple(Related(line_anchor(path, 1), "imports the runtime too") for path in without[1:])
-    yield Finding(code, name, line_anchor(without[0], 1), message, hint, related=related)
+    first, *others = (line_anchor(path, imports[path]) for path in without)
+    related = tuple(Related(anchor, "imports the runtime too") for anchor in others)
+    yield Finding(code, name, first, message, hint, related=related)
 
 
 def _versions(declaration: Declaration) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from ampify.config import import_folder
 from ampify.dependencies.apex_lines import apex_findings
 from ampify.dependencies.declaration import RUNTIME_REQUIREMENT
 from ampify.dependencies.findings import declaration_findings, native_findings
+from ampify.dependencies.import_line import import_line
 from ampify.dependencies.nearest import Declared, Nearest, nearest_declarations, read_declaration
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit
@@ -49,7 +50,8 @@ def surround(
     """
     files = [(path, source.path) for path, source in migrated]
     nearest = nearest_declarations(files, bounds)
-    findings = [*declaration_findings(nearest, vendored=settings.vendor is not None)]
+    imports = {source.path: import_line(source.text) for _, source in migrated}
+    findings = [*declaration_findings(nearest, imports, vendored=settings.vendor is not None)]
     if off_apex:
         findings += apex_findings(files, bounds, nearest)
     outcomes: list[Outcome] = []

@@ -3,8 +3,9 @@
 What it does
 ------------
 Looks upward from each migrated file for the nearest folder with a `requirements*.txt`, `pyproject.toml`, `setup.py`,
-`setup.cfg` or `environment.yml` that lists torch, and adds `ampify>=0.1` there. It only reports if there is none, and
-if the file pins hashes or is laid out in a way that cannot be extended safely.
+`setup.cfg` or `environment.yml` that lists torch, and adds `ampify>=0.1` there. It only reports if there is none (at
+the line where the script imports torch), and if the file pins hashes or is laid out in a way that cannot be extended
+safely.
 
 Why it matters
 --------------
