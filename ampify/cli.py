@@ -89,8 +89,9 @@ def choosing(option: str) -> Callable[[click.Context, click.Parameter, str], lis
 def main() -> None:
     """Rewrites PyTorch training scripts into mixed-precision ones.
 
-    PATH is a Python file, a notebook, a folder (by default the current one), or - for standard input. Without --write
-    nothing is written: the changes are shown as a diff on standard output, what is refused and why on standard error.
+    PATH is a Python file, a notebook, a folder (with options and no PATH, the current one), or - for standard input.
+    Without --write nothing is written: the changes are shown as a diff on standard output, what is refused and why on
+    standard error.
     """
 
 

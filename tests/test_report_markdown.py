@@ -54,6 +54,7 @@ def test_what_a_reviewer_needs_in_order(tmp_path: Path) -> None:
     assert "| AMP201 `unscaled-backward` | 1 | A backward that feeds an optimizer" in text
     assert "| [`train.py`](https://github.com/acme/models/blob/abc123/train.py#L1) | +6 -3 |" in text
     assert "resume from one that was saved before the migration" in text
+    assert "Run `train.py` (or what starts it) with `AMPIFY_OPT_LEVEL=O0`: it prints what it printed before" in text
     assert "AMPIFY_OPT_LEVEL=O0 python train.py\n" in text
     assert "ampify verify train.py\n" in text
     assert "ampify undo\n" in text

@@ -12,6 +12,7 @@ import ampify
 from ampify.bulk.sources import Source
 from ampify.bulk.state import STATUSES, State
 from ampify.report.status import DONE, FAILED, LEFT_FOR_A_PERSON
+from ampify.report.wording import counted
 
 SCHEMA: Final = 1
 _COMMONEST: Final = 10
@@ -41,8 +42,8 @@ class Summary:
     @property
     def statuses(self) -> Mapping[str, int]:
         """How many repositories there are of each status, and how many were not reached."""
-        counted = Counter(state.status for state in self.states)
-        return {**{status: counted[status] for status in STATUSES}, "not_reached": len(self.rows) - len(self.states)}
+        numbers = Counter(state.status for state in self.states)
+        return {**{status: numbers[status] for status in STATUSES}, "not_reached": len(self.rows) - len(self.states)}
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
@@ -91,14 +92,14 @@ def line_of(state: State) -> str:
     if state.status == "failed":
         return f"failed: {state.reason}"
     loops: Mapping[str, int] = state.counts.get("loops", {})
-    told = ", ".join(f"{count} {name}" for name, count in loops.items() if count)
-    return f"{state.status}: loops {told}" if told else f"{state.status}: no training loop"
+    told = ", ".join(f"{counted(count, 'training loop')} {name}" for name, count in loops.items() if count)
+    return f"{state.status}: {told or 'no training loop'}"
 
 
 def listed(states: Sequence[State]) -> str:
     """How many of them came to what: `3 migrated, 1 failed`."""
-    counted = Counter(state.status for state in states)
-    return ", ".join(f"{counted[status]} {status}" for status in STATUSES if counted[status]) or "nothing"
+    numbers = Counter(state.status for state in states)
+    return ", ".join(f"{numbers[status]} {status}" for status in STATUSES if numbers[status]) or "nothing"
 
 
 def _row(source: Source, state: State | None) -> dict[str, Any]:

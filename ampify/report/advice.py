@@ -125,7 +125,8 @@ def _migrated(report: Report) -> list[LoopSummary]:
 def _trials(report: Report) -> Iterator[str]:
     off = scripts_of(report, _switched_off(report))
     if off:
-        yield f"Run {_named(off)} with `AMPIFY_OPT_LEVEL=O0`: each prints what it printed before, bit for bit."
+        each = "it" if len(off) == 1 else "each"
+        yield f"Run {_named(off)} with `AMPIFY_OPT_LEVEL=O0`: {each} prints what it printed before, bit for bit."
     if len(off) < len(scripts_of(report)):
         yield f"Run {_named(scripts_of(report))} without a GPU, or with amp off, if that is a way it is used."
     yield "Run on the GPU you train on, for some hundred steps: the loss follows the old curve, and the scale settles."
@@ -139,7 +140,7 @@ def _trials(report: Report) -> Iterator[str]:
 def _named(scripts: Sequence[str]) -> str:
     told = in_words(f"`{script}`" for script in scripts[:3])
     more = f" and {len(scripts) - 3} more" if len(scripts) > 3 else ""
-    return f"{told}{more} (or what starts them)"
+    return f"{told}{more} (or what starts {'it' if len(scripts) == 1 else 'them'})"
 
 
 def _by_code(report: Report) -> Iterable[str]:
