@@ -59,6 +59,7 @@ TELLING = {
     "AMP304": "model = torch.nn.Linear(4, 1).half()",
     "AMP311": "model = FullyShardedDataParallel(torch.nn.Linear(4, 1))",
     "AMP305": "model = torch.nn.Linear(4, 1).double()",
+    "AMP312": "model(image).sum().backward()",
     "AMP306": "(gradient,) = torch.autograd.grad(scores, inputs, create_graph=True)",
     "AMP402": 'torch.save(optimizer.state_dict(), "optimizer.pt")',
     "AMP501": 'with torch.autocast("cpu", dtype=torch.bfloat16):',
@@ -108,6 +109,7 @@ ADVISORY = {
     "AMP104",
     "AMP302",
     "AMP306",
+    "AMP312",
     "AMP402",
 }
 # A rule that speaks only under options other than the default ones.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -10,6 +10,7 @@ from itertools import pairwise
 from ampify.index import handed_steps
 from ampify.index.assembly import Assembly
 from ampify.index.bystanders import bystanders
+from ampify.index.cast_reach import reached, ready
 from ampify.index.events import Event, at_places
 from ampify.index.evidence import Evidence, unmet
 from ampify.index.flow import Flow
@@ -64,11 +65,13 @@ class Loops:
         """Fills `loops` and `obstacles`."""
         assembly = Assembly(self.flow, self.trace, self.target)
         fed: dict[str, frozenset[Value]] = {}
+        events: dict[str, tuple[Event, ...]] = {}
         for backwards, optimizers in group(self.trace.events):
             related = tuple(self.related(backwards, optimizers))
             loop, obstacles = assembly.loop(backwards, optimizers, related)
             self.loops.append(loop)
             fed[loop.id] = optimizers
+            events[loop.id] = related
             self._models[loop.id] = frozenset(m for o in optimizers for m in self.entities.trained(o))
             for event in related:
                 self._loop_of.setdefault(event.anchor, loop.id)
@@ -81,8 +84,17 @@ class Loops:
         if self.target == "runtime":
             self.obstacles += bystanders(self.trace.names.moments, self.loops, fed, assembly.initializing.spots)
         self.idle_backwards()
+        if self.target == "runtime":
+            self.loops = [self.with_reach(loop, events) for loop in self.loops]
         self.unfed_steps()
         self.obstacles = list(dict.fromkeys(self.obstacles))
+
+    def with_reach(self, loop: TrainingLoop, events: Mapping[str, tuple[Event, ...]]) -> TrainingLoop:
+        """A loop with what runs under the casts of its `amp.initialize`; `events` are those of each loop."""
+        since = ready(events[loop.id])
+        others = tuple(other for other in events if other != loop.id and reached(since, events[other], self.flow))
+        idle = [e for e in self.trace.events if self._idle.get(e.anchor) == "" and e.detail != "foreign"]
+        return replace(loop, reaches=others, unscaled=reached(since, idle, self.flow))
 
     def related(self, backwards: tuple[Event, ...], optimizers: frozenset[Value]) -> Iterator[Event]:
         """Events that belong to the loop of these backwards: by optimizer, by model, or by what is pending there."""

@@ -183,7 +183,8 @@ class TrainingLoop:
     may take gradients of parameters that no optimizer of the loop steps.
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
     `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself,
-    `apex` how it comes off apex's amp into torch's, if that is the target.
+    `apex` how it comes off apex's amp into torch's, if that is the target. `reaches` are the ids of the loops that may
+    train with the casts of its `amp.initialize` on, `unscaled` the backwards that do so and are no training.
     """
 
     id: str
@@ -204,6 +205,8 @@ class TrainingLoop:
     scaling: Scaling | None = None
     masters: bool = False
     apex: ApexLoop | None = None
+    reaches: tuple[str, ...] = ()
+    unscaled: tuple[Anchor, ...] = ()
 
     @property
     def backwards(self) -> tuple[Anchor, ...]:

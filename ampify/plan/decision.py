@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampify.model.anchor import line_anchor
 from ampify.model.edit import Edit, EditLines, edited_path
-from ampify.model.finding import Finding
+from ampify.model.finding import Finding, Related
 from ampify.model.plan import Plan
 from ampify.model.project import Obstacle, Project, TrainingLoop
 from ampify.model.settings import Settings
@@ -16,9 +16,14 @@ from ampify.plan.ledger import make_ledger, unresolved
 from ampify.plan.silence import Comments, read_comments
 
 SKIPPED_PART = ("AMP008", "loop-in-skipped-file")
+CASTS_REACH = ("AMP108", "casts-reach-refused-loop")
 CONFLICT = ("AMP902", "conflicting-edits")
 UNHANDLED = ("AMP903", "unhandled-loop")
 
+_REACH_HINT = (
+    "see to that loop first, put it under `with amp.disable_casts():`, or take --target native, "
+    "which casts in the loops it migrates alone"
+)
 _REPORT_LOOP = "this is a fault of ampify: please report it with the loop"
 
 
@@ -69,6 +74,8 @@ def make_plan(
             decision.heard.append(remark)
     _block_skipped(project, decision, comments, settings)
     accepted = _accept(project.loops, decision)
+    while settings.opt_level != "O0" and _block_reaching(project.loops, accepted, decision):
+        accepted = _accept(project.loops, decision)
     _block_unhandled(project.loops, decision)
     return _plan(project, decision, accepted)
 
@@ -132,6 +139,35 @@ def _accept(loops: Iterable[TrainingLoop], decision: _Decision) -> dict[str, lis
         else:
             decision.refuse(_conflict(group, *clash))
     return made
+
+
+def _block_reaching(loops: Iterable[TrainingLoop], accepted: Container[str], decision: _Decision) -> bool:
+    """Refuses the loops that are to be initialized and whose casts would reach one that stays as it is; whether there
+    are any."""
+    known = {loop.id: loop for loop in loops}
+    found = []
+    for loop in known.values():
+        if loop.id not in accepted or loop.begun:
+            continue
+        # What casts and scales by itself stays as it is.
+        left = [known[other] for other in loop.reaches if other in decision.blocked]
+        left = [other for other in left if other.native is None and not other.begun]
+        if left:
+            where = loop.initialize_anchor or loop.anchor
+            place = _place(left[0], where.path)
+            message = f"amp.initialize casts for all of a run, also for the loop in {place}, which is not migrated"
+            related = tuple(Related(other.anchor, "not migrated, and trained with these casts") for other in left)
+            found.append(
+                Finding(*CASTS_REACH, where, message, _REACH_HINT, refuses=True, loop=loop.id, related=related)
+            )
+    for finding in found:
+        decision.refuse(finding)
+    return bool(found)
+
+
+def _place(loop: TrainingLoop, path: str) -> str:
+    line = f"line {loop.anchor.line}"
+    return line if loop.anchor.path == path else f"{line} of {loop.anchor.path}"
 
 
 def _conflict(group: str, edit: Edit, other: Edit) -> Finding:
