@@ -96,6 +96,17 @@ def test_nothing_is_cast_at_level_0(tmp_path: Path) -> None:
     assert migrates(check(tmp_path, MODEL + PLAIN + CLOSURE, opt_level="O0"))
 
 
+@pytest.mark.parametrize("silenced", [False, True])
+def test_a_backward_that_may_be_training_counts_unless_its_author_says_no(silenced: bool, tmp_path: Path) -> None:
+    # No step is seen: AMP205.
+    backward = "other(torch.ones(2, 4)).sum().backward()" + "  # ampify: ignore[AMP205]" * silenced
+    report = check(
+        tmp_path, MODEL + "other = torch.nn.Linear(4, 1)\n" + PLAIN + f"\n\ndef grow():\n    {backward}\n\n\ngrow()\n"
+    )
+    assert {"AMP205", CODE} & {f.code for f in report.findings} == (set() if silenced else {"AMP205", CODE})
+    assert migrates(report) is silenced
+
+
 def test_what_follows_from_a_refusal_is_refused_too(tmp_path: Path) -> None:
     second = PLAIN.replace("first", "second").replace("model", "other")
     report = check(tmp_path, MODEL + "other = torch.nn.Linear(4, 1)\n" + PLAIN + second + CLOSURE)

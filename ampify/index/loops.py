@@ -93,8 +93,10 @@ class Loops:
         """A loop with what runs under the casts of its `amp.initialize`; `events` are those of each loop."""
         since = ready(events[loop.id])
         others = tuple(other for other in events if other != loop.id and reached(since, events[other], self.flow))
-        idle = [e for e in self.trace.events if self._idle.get(e.anchor) == "" and e.detail != "foreign"]
-        return replace(loop, reaches=others, unscaled=reached(since, idle, self.flow))
+        idle = [e for e in self.trace.events if e.anchor in self._idle and e.detail != "foreign"]
+        found = reached(since, idle, self.flow)
+        unclear, unscaled = (tuple(a for a in found if bool(self._idle[a]) is refused) for refused in (True, False))
+        return replace(loop, reaches=others, unclear=unclear, unscaled=unscaled)
 
     def related(self, backwards: tuple[Event, ...], optimizers: frozenset[Value]) -> Iterator[Event]:
         """Events that belong to the loop of these backwards: by optimizer, by model, or by what is pending there."""

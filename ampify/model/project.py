@@ -184,7 +184,8 @@ class TrainingLoop:
     `scaling` is how it comes into torch's own mixed precision, if that is the target.
     `masters` tells that it trains through `fp16_utils.FP16_Optimizer`, which scales and unscales by itself,
     `apex` how it comes off apex's amp into torch's, if that is the target. `reaches` are the ids of the loops that may
-    train with the casts of its `amp.initialize` on, `unscaled` the backwards that do so and are no training.
+    train with the casts of its `amp.initialize` on, `unclear` the backwards that do so and may be training, in no
+    loop that is known, `unscaled` those that are none.
     """
 
     id: str
@@ -206,6 +207,7 @@ class TrainingLoop:
     masters: bool = False
     apex: ApexLoop | None = None
     reaches: tuple[str, ...] = ()
+    unclear: tuple[Anchor, ...] = ()
     unscaled: tuple[Anchor, ...] = ()
 
     @property

@@ -21,7 +21,7 @@ CONFLICT = ("AMP902", "conflicting-edits")
 UNHANDLED = ("AMP903", "unhandled-loop")
 
 _REACH_HINT = (
-    "see to that loop first, put it under `with amp.disable_casts():`, or take --target native, "
+    "see to that first, put it under `with amp.disable_casts():`, or take --target native, "
     "which casts in the loops it migrates alone"
 )
 _REPORT_LOOP = "this is a fault of ampify: please report it with the loop"
@@ -142,32 +142,29 @@ def _accept(loops: Iterable[TrainingLoop], decision: _Decision) -> dict[str, lis
 
 
 def _block_reaching(loops: Iterable[TrainingLoop], accepted: Container[str], decision: _Decision) -> bool:
-    """Refuses the loops that are to be initialized and whose casts would reach one that stays as it is; whether there
-    are any."""
+    """Refuses the loops that are to be initialized and whose casts would reach training that stays as it is; whether
+    there are any."""
     known = {loop.id: loop for loop in loops}
+    refused = {finding.anchor for finding in decision.heard if finding.refuses and finding.loop is None}
     found = []
     for loop in known.values():
         if loop.id not in accepted or loop.begun:
             continue
+        others = [known[other] for other in loop.reaches if other in decision.blocked]
         # What casts and scales by itself stays as it is.
-        left = [known[other] for other in loop.reaches if other in decision.blocked]
-        left = [other for other in left if other.native is None and not other.begun]
+        left = [other.anchor for other in others if other.native is None and not other.begun]
+        left += [anchor for anchor in loop.unclear if anchor in refused]
         if left:
             where = loop.initialize_anchor or loop.anchor
-            place = _place(left[0], where.path)
-            message = f"amp.initialize casts for all of a run, also for the loop in {place}, which is not migrated"
-            related = tuple(Related(other.anchor, "not migrated, and trained with these casts") for other in left)
+            place = f"line {left[0].line}" if left[0].path == where.path else f"line {left[0].line} of {left[0].path}"
+            message = f"amp.initialize casts for all of a run, also for the training in {place}, which is not migrated"
+            related = tuple(Related(anchor, "not migrated, and run with these casts") for anchor in left)
             found.append(
                 Finding(*CASTS_REACH, where, message, _REACH_HINT, refuses=True, loop=loop.id, related=related)
             )
     for finding in found:
         decision.refuse(finding)
     return bool(found)
-
-
-def _place(loop: TrainingLoop, path: str) -> str:
-    line = f"line {loop.anchor.line}"
-    return line if loop.anchor.path == path else f"{line} of {loop.anchor.path}"
 
 
 def _conflict(group: str, edit: Edit, other: Edit) -> Finding:
