@@ -118,3 +118,25 @@ def test_a_scaler_is_followed_that_is_given_all_by_name(tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text(text.replace("{clip}", lines), encoding="utf-8")
         report = run([tmp_path], Settings(root=str(tmp_path)))
         assert [finding.code for finding in report.findings] == expected
+
+
+def test_amp_of_apex_is_left_that_is_given_all_by_name(tmp_path: Path) -> None:
+    text = """\
+import torch
+from apex import amp
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(params=model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(models=model, optimizers=optimizer, opt_level="O1")
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.randn(16, 8).cuda()).mean()
+    with amp.scale_loss(loss=loss, optimizers=optimizer) as scaled:
+        scaled.backward()
+    torch.nn.utils.clip_grad_norm_(parameters=amp.master_params(optimizer=optimizer), max_norm=1.0)
+    optimizer.step()
+"""
+    after = migrated(tmp_path, text, "native")
+    assert "apex" not in after
+    assert "    scaler.scale(loss).backward()\n    scaler.unscale_(optimizer)\n" in after
+    assert "clip_grad_norm_(parameters=model.parameters(), max_norm=1.0)\n    scaler.step(optimizer)\n" in after

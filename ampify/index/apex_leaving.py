@@ -271,7 +271,9 @@ class Leaving(Planning):
             named = self.of_model(clip, found.optimizers)
             if named is not None:
                 return named
-        optimizer = self.flow.files[found.frame.path].text(found.call.args[0].span)
+        given = first_argument(found.call)
+        assert given is not None
+        optimizer = self.flow.files[found.frame.path].text(given.span)
         text = f'p for group in {optimizer}.param_groups for p in group["params"]'
         return f"({text})" if found.once else f"[{text}]"
 

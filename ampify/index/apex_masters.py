@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ampify import catalog
 from ampify.index.entities import Entities
 from ampify.index.flow import Flow
-from ampify.index.syntax import expressions, in_order, inside, last_name, statements
+from ampify.index.syntax import expressions, first_argument, in_order, inside, last_name, statements
 from ampify.index.values import Frame, FunctionValue, Value
 from ampify.model import facts as f
 
@@ -53,9 +53,11 @@ class MastersCalls:
 
     def given(self, call: f.Call, frame: Frame) -> tuple[Value, ...]:
         """The optimizers that a call is given; none if it is given anything else."""
-        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], f.Starred):
+        argument = first_argument(call)
+        alone = len(call.args) + len(call.keywords) == 1
+        if argument is None or not alone or isinstance(argument, f.Starred):
             return ()
-        return self.entities.optimizers(self.flow.evaluate(call.args[0], frame))
+        return self.entities.optimizers(self.flow.evaluate(argument, frame))
 
     def astray(
         self,
