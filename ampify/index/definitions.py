@@ -1,13 +1,13 @@
 """Which assignments of a local name a read of it may see: reaching definitions, by the order of the text.
 
 Only names that plain assignments, `for` and `with` bind are told apart, and only where every way to the read passes
-one of these. Wherever the order is in doubt (a generator expression, which runs later; a function inside; a name bound
-in a `finally` as well) nothing is said, and all that was ever assigned stands.
+one of these. Wherever the order is in doubt (a name bound in a `finally` as well) nothing is said, and all that was
+ever assigned stands. What runs later (a function inside, a generator expression) runs after it is defined: it may see
+what is there by then, and all that is assigned from there on.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -17,32 +17,45 @@ from ampify.model import facts as f
 
 # By name, the places of the assignments that may have been the last; ENTRY: there may have been none.
 Env: TypeAlias = Mapping[str, frozenset[f.Span]]
-Reaching: TypeAlias = Mapping[f.Span, frozenset[f.Span]]
 
 ENTRY: Final[f.Span] = (0, 0, 0, 0)
 # Context managers that end the exceptions of their block.
 SUPPRESSING: Final = frozenset({"suppress", "raises", "assertRaises"})
 
 
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """The places of the assignments that may be seen, where these are not all there are: by the place of each `read`
+    in the scope itself, and by name for each scope `inside` that is not run on the spot."""
+
+    reads: Mapping[f.Span, frozenset[f.Span]]
+    inside: Mapping[int, Env]
+
+
 def reaching(facts: f.FileFacts, scope: f.Scope) -> Reaching:
-    """By the place of each read of a local name, the places of the assignments that it may see, where these are not
-    all there are."""
-    names = _tracked(facts, scope)
-    if not names:
-        return {}
-    walk = _Walk(names)
-    walk.block(scope.body, dict.fromkeys(names, frozenset((ENTRY,))))
-    return {at: seen for at, seen in walk.found.items() if ENTRY not in seen}
+    """What may be seen of the assignments to the local names of a scope."""
+    bindings = _tracked(facts, scope)
+    if not bindings:
+        return Reaching({}, {})
+    walk = _Walk(bindings)
+    walk.block(scope.body, dict.fromkeys(bindings, frozenset((ENTRY,))))
+    return Reaching(
+        {at: seen for at, seen in walk.found.items() if ENTRY not in seen},
+        {index: {n: seen for n, seen in env.items() if ENTRY not in seen} for index, env in walk.inside.items()},
+    )
 
 
-def _tracked(facts: f.FileFacts, scope: f.Scope) -> frozenset[str]:
-    """Names of a scope that are bound more than once, and in no way but those told apart."""
+def _tracked(facts: f.FileFacts, scope: f.Scope) -> Mapping[str, tuple[f.Span, ...]]:
+    """Names of a scope that are bound more than once, and in no way but those told apart; where each is assigned."""
     if scope.kind == "class":
-        return frozenset()
-    bound = Counter(name.id for statement in statements(scope.body) for name in assigned(statement))
-    bound.update(parameter.name for parameter in scope.parameters)
-    several = frozenset(name for name, count in bound.items() if count > 1)
-    return several - frozenset(_otherwise(facts, scope)) if several else several
+        return {}
+    bound: dict[str, list[f.Span]] = {}
+    for name in (name for statement in statements(scope.body) for name in assigned(statement)):
+        bound.setdefault(name.id, []).append(name.span)
+    given = {parameter.name for parameter in scope.parameters}
+    several = {name: tuple(spans) for name, spans in bound.items() if len(spans) + (name in given) > 1}
+    otherwise = frozenset(_otherwise(facts, scope)) if several else frozenset()
+    return {name: spans for name, spans in several.items() if name not in otherwise}
 
 
 def _otherwise(facts: f.FileFacts, scope: f.Scope) -> Iterator[str]:
@@ -73,9 +86,12 @@ class _Loop:
 class _Walk:
     """One walk over the statements of a scope. An environment of None: control does not get there."""
 
-    names: frozenset[str]
+    bindings: Mapping[str, tuple[f.Span, ...]]
     found: dict[f.Span, frozenset[f.Span]] = field(default_factory=dict)
+    inside: dict[int, Env] = field(default_factory=dict)
     loops: list[_Loop] = field(default_factory=list)
+    # The statement under way, or the outermost loop around it: what is assigned from its start on may follow it.
+    at: f.Span = ENTRY
 
     def block(self, body: Iterable[f.Stmt], env: Env | None) -> Env | None:
         for statement in body:
@@ -85,6 +101,8 @@ class _Walk:
         return env
 
     def statement(self, statement: f.Stmt, env: Env) -> Env | None:
+        if not self.loops:
+            self.at = statement.span
         match statement:
             case f.Branch():
                 self.read(statement.test, env)
@@ -101,6 +119,8 @@ class _Walk:
                 return self.attempt(statement, env)
         for expression in expressions(statement):
             self.read(expression, env)
+        if isinstance(statement, f.Define):
+            self.open(statement.scope, env)
         if isinstance(statement, f.Jump):
             self.jump(statement, env)
         return None if isinstance(statement, f.Jump | f.Return) else self.bound(statement, env)
@@ -155,22 +175,34 @@ class _Walk:
         """An environment after assignments; those that do not take the place of what was there add to it."""
         found = dict(env)
         for name in names:
-            if name.id in self.names:
+            if name.id in self.bindings:
                 found[name.id] = frozenset((name.span,)) if strong else found[name.id] | {name.span}
         return found
 
     def read(self, root: f.Expr, env: Env) -> None:
-        waiting = [root]
+        waiting = [(root, env)]
         while waiting:
-            node = waiting.pop()
+            node, now = waiting.pop()
             if isinstance(node, f.Name):
-                if node.id in self.names:
-                    self.found[node.span] = self.found.get(node.span, frozenset()) | env[node.id]
-            elif node.kind == "GeneratorExp":
-                # It runs when it is gone through; what it reads by then may be something else.
-                pass
+                if node.id in self.bindings:
+                    self.found[node.span] = self.found.get(node.span, frozenset()) | now[node.id]
+            elif isinstance(node, f.Lambda):
+                self.open(node.scope, now)
             else:
-                waiting.extend(children(node))
+                # A generator runs when it is gone through.
+                now = self.onwards(now) if node.kind == "GeneratorExp" else now
+                waiting.extend((child, now) for child in children(node))
+
+    def open(self, scope: int, env: Env) -> None:
+        """Notes what a scope inside may see that is defined here."""
+        self.inside[scope] = _joined(self.inside.get(scope), self.onwards(env)) or env
+
+    def onwards(self, env: Env) -> Env:
+        """What may be seen here or at any time later."""
+        start = self.at[:2]
+        return {
+            name: seen.union(span for span in self.bindings[name] if span[:2] >= start) for name, seen in env.items()
+        }
 
 
 def _joined(*ends: Env | None) -> Env | None:

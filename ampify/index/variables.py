@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 class _Seen:
     """What is asked of a frame each time that it reads a name: what its reads see, and which variable a name is."""
 
-    reaching: Reaching
+    reads: Mapping[f.Span, frozenset[f.Span]]
     cells: dict[str, Cell] = field(default_factory=dict)
+    # Variables of functions around it, and the places of the assignments to them that it may see.
+    around: dict[str, tuple[Frame, frozenset[f.Span]]] = field(default_factory=dict)
 
 
 class Variables:
@@ -65,19 +68,32 @@ class Variables:
         """What a name may hold at the place where it is read."""
         known = self._seen.get(frame)
         if known is None:
-            known = self._seen[frame] = _Seen(self._reaching_of(frame))
-        spans = known.reaching.get(name.span) if known.reaching else None
+            known = self._seen[frame] = _Seen(self._reaching_of(frame).reads)
+        spans = known.reads.get(name.span) if known.reads else None
         if spans is not None:
             return self.flow.store.read_from(frame, name.id, spans, self.flow.reader)
         cell = known.cells.get(name.id)
         if cell is None:
-            home = self.home(frame, name.id)
+            around = known.around.get(name.id)
+            home = around[0] if around is not None else self.home(frame, name.id)
             if not self._binds(home, name.id):
                 return self.lookup(frame, name.id, None)
+            spans = around[1] if around is not None else self._seen_inside(frame, home, name.id)
+            if spans is not None:
+                known.around[name.id] = (home, spans)
+                return self.flow.store.read_from(home, name.id, spans, self.flow.reader)
             cell = known.cells[name.id] = self.flow.store.cell(home, name.id)
         if self.flow.reader is not None:
             cell.readers[self.flow.reader] = None
         return cell.values
+
+    def _seen_inside(self, frame: Frame, home: Frame, name: str) -> frozenset[f.Span] | None:
+        """The assignments to a variable of `home` that a function inside may see, where these are not all there are."""
+        while frame.outer is not None and frame.outer is not home:
+            frame = frame.outer
+        if frame.outer is None:
+            return None
+        return self._reaching_of(home).inside.get(frame.scope, {}).get(name)
 
     def _reaching_of(self, frame: Frame) -> Reaching:
         key = (frame.path, frame.scope)
