@@ -150,6 +150,13 @@ def _copied(
     return frozenset(found)
 
 
+def _static(
+    calls: Calls, call: f.Call, frame: Frame, place: Place, positional: list[Values], keywords: dict[str, Values]
+) -> Values:
+    """A function that an attribute of an object does not make its method: like one with no argument filled in."""
+    return frozenset(calls.flow.make(Partial, v, place, frame.sites, 0) for v in first(positional, keywords, ""))
+
+
 BUILTINS: dict[str, Builtin] = {
     "getattr": _getattr,
     "super": _super,
@@ -159,6 +166,7 @@ BUILTINS: dict[str, Builtin] = {
     "map": _map,
     "filter": _filter,
     "functools.partial": _partial,
+    "staticmethod": _static,
     "copy.deepcopy": _copied,
     "copy.copy": _copied,
     **dict.fromkeys(catalog.TRANSPARENT - {"next", "enumerate", "zip", "map", "filter"}, _elements),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ampify import catalog
+from ampify.index.given_calls import calls_given, may_give_losses
 from ampify.index.syntax import nodes, parts
 from ampify.index.values import (
     NOTHING,
@@ -43,6 +44,7 @@ class Classes:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self._inert: dict[ClassValue, bool] = {}
+        self._gives_losses = may_give_losses(flow.files[path] for path in flow.leading)
         self._training: frozenset[str] | None = None
         self._words: dict[tuple[str, int], frozenset[str]] = {}
         self._orders: dict[ClassValue, tuple[Value, ...]] = {}
@@ -129,12 +131,13 @@ class Classes:
         return plain and not any(scope.bound & {"__getitem__", "__iter__"} for scope in own)
 
     def is_inert(self, cls: ClassValue) -> bool:
-        """Whether a class is a module whose own code, inherited code included, has nothing to do with training, and
-        makes nothing of a class that has."""
+        """Whether a class is a module whose own code, inherited code included, has nothing to do with training,
+        makes nothing of a class that has, and calls no loss that it may be given."""
         if cls not in self._inert:
             own = [c for c in self.order(cls) if isinstance(c, ClassValue)]
             trains = any(self.trains(self.words(c)) or self.words(c) & self.training_classes() for c in own)
-            self._inert[cls] = self.is_module(cls) and not trains
+            given = self._gives_losses and calls_given([scope for c in own for scope in self.methods(c)])
+            self._inert[cls] = self.is_module(cls) and not trains and not given
         return self._inert[cls]
 
     @staticmethod
@@ -178,14 +181,15 @@ class Classes:
     def _is_hollow(self, cls: ClassValue) -> bool:
         """Whether the `__init__` of a class neither calls another nor sets `param_groups`, which it does not define."""
         own = [c for c in self.order(cls) if isinstance(c, ClassValue)]
-        bodies = {s.name: s for c in reversed(own) for s in self._methods(c)}
+        bodies = {s.name: s for c in reversed(own) for s in self.methods(c)}
         made = bodies.get("__init__")
         if made is None or "param_groups" in bodies:
             return False
         used = (node for node, _ in nodes(made.body) if isinstance(node, f.Attribute))
         return not any(node.attr in ("__init__", "param_groups") for node in used)
 
-    def _methods(self, cls: ClassValue) -> list[f.Scope]:
+    def methods(self, cls: ClassValue) -> list[f.Scope]:
+        """The functions that the body of a class defines."""
         scopes = self.flow.files[cls.path].scopes
         return [scopes[s.scope] for s in self.scope(cls).body if isinstance(s, f.Define)]
 

@@ -11,7 +11,9 @@ from ampify.index.entities import Entities
 from ampify.index.events import Event, EventKind
 from ampify.index.flow import Flow
 from ampify.index.penalties import is_penalty
-from ampify.index.renamed_clips import has_renamed_clips, is_clip, kept_parameters
+from ampify.index.probability_calls import has_others, is_probability_loss
+from ampify.index.renamed import takes
+from ampify.index.renamed_clips import is_clip, kept_parameters
 from ampify.index.steps import Steps
 from ampify.index.syntax import expressions, first_argument, gathered, in_order, is_false, last_name, statements
 from ampify.index.values import (
@@ -56,8 +58,8 @@ class Classifier:
                 self._places.setdefault(instance.place, []).append(instance)
         self._aliases = {path: dict(aliases(facts)) for path, facts in flow.files.items()}
         self._buffers = frozenset(name for facts in flow.files.values() for name in buffers(facts))
-        self._has_bce = any(i.dotted in catalog.BCE_LOSSES for i in flow.created)
-        self._has_renamed_clips = has_renamed_clips(flow)
+        self._has_renamed_clips = takes(flow, catalog.CLIPS)
+        self._has_renamed = self._has_renamed_clips or has_others(flow)
         self._candidates: dict[tuple[str, int], tuple[f.Expr, ...]] = {}
         self._found: dict[Frame, dict[int, list[Event]]] = {}
         self._loud = self._find_loud()
@@ -115,8 +117,7 @@ class Classifier:
             case f.Comprehension():
                 return node.kind == "DictComp"
             case f.Call():
-                everything = self._has_bce or self._has_renamed_clips
-                return everything or self.name(node.func, path) in NAMES or (path, node.span) in self._places
+                return self._has_renamed or self.name(node.func, path) in NAMES or (path, node.span) in self._places
         return False
 
     def name(self, function: f.Expr, path: str) -> str:
@@ -210,9 +211,8 @@ class Classifier:
         for callee in callees:
             if isinstance(callee, External):
                 yield from self._external(callee.dotted, node, frame)
-            elif isinstance(callee, Instance) and callee.dotted in catalog.BCE_LOSSES:
-                yield self._event("cross_entropy", node, frame)
-                return
+        if any(is_probability_loss(self.flow, callee) for callee in callees):
+            yield self._event("cross_entropy", node, frame)
 
     def _external(self, dotted: str, node: f.Call, frame: Frame) -> Iterator[Event]:
         arguments = self.first(node, frame)
@@ -228,8 +228,6 @@ class Classifier:
             yield self._event("move", node, frame, tuple(ordered(self.entities.modules(arguments))))
         elif dotted in catalog.HALVED:
             yield self._event("half", node, frame, tuple(ordered(self.entities.modules(arguments))))
-        elif dotted in catalog.BINARY_CROSS_ENTROPY:
-            yield self._event("cross_entropy", node, frame)
         elif dotted == "dict":
             states = self._states(tuple(value for _, value in node.keywords), frame)
             if states:

@@ -8,7 +8,7 @@ from ampify.index.events import Event
 from ampify.index.flow import Flow
 from ampify.index.syntax import children, expressions, in_order, inside
 from ampify.index.trace import Trace
-from ampify.index.values import Derived, Frame
+from ampify.index.values import Derived, Frame, Partial
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
 
@@ -39,8 +39,20 @@ class Probabilities:
             for event in self.losses
         )
 
+    def first(self, event: Event) -> f.Expr | None:
+        """The first argument of a loss if that must be the probabilities: what was filled in before comes earlier."""
+        if not isinstance(event.node, f.Call) or not event.node.args or isinstance(event.node.args[0], f.Starred):
+            return None
+        callees = [c for c in self.flow.calls.callee(event.node, event.frame) if isinstance(c, Partial)]
+        kept = [self.flow.calls.kept(callee) for callee in callees]
+        filled = any(positional or "input" in keywords for positional, keywords in kept)
+        return None if filled else event.node.args[0]
+
     def alone(self, event: Event) -> bool:
-        """Whether the statement of a loss does nothing else with what a model computed, and is a simple one."""
+        """Whether the statement of a loss does nothing else with what a model computed, and is a simple one; a lambda
+        has none."""
+        if self.flow.scope(event.frame).name == "<lambda>":
+            return False
         if not isinstance(event.statement, f.Assign | f.Evaluate | f.Return):
             return False
         value = event.statement.value

@@ -248,8 +248,8 @@ class Planning:
         regions = self.scalings.regions
         for event in regions.probability_losses(self.parts.backwards):
             facts = self.flow.files[event.frame.path]
-            argument = event.node.args[0] if isinstance(event.node, f.Call) and event.node.args else None
-            if argument is None or isinstance(argument, f.Starred):
+            argument = regions.probabilities.first(event)
+            if argument is None:
                 detail = "autocast refuses this loss of probabilities, and they are not its first argument here"
                 raise Refused("forward-not-parted", event.anchor, detail, PROBABILITY_HINT)
             found = Widening(event.anchor, facts.anchor(argument), facts.text(argument.span))

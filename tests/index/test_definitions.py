@@ -255,4 +255,6 @@ def marked(case: str) -> tuple[FileFacts, dict[int, int], dict[int, set[int] | N
 
 def test_what_a_parameter_was_given_is_gone_after_an_assignment() -> None:
     facts = extract("a.py", "def f(x):\n    g(x)\n    x = 2\n    h(x)\n")
-    assert [(at[0], {s[0] for s in spans}) for at, spans in reaching(facts, facts.scopes[1]).reads.items()] == [(4, {3})]
+    assert [(at[0], {s[0] for s in spans}) for at, spans in reaching(facts, facts.scopes[1]).reads.items()] == [
+        (4, {3})
+    ]
