@@ -19,8 +19,8 @@ PYTHON_TOO_OLD = ("AMP112", "python-too-old")
 def declaration_findings(nearest: Nearest, imports: Mapping[str, int], *, vendored: bool) -> tuple[Finding, ...]:
     """Findings on the files that declare what a migrated repository needs, and on their lack.
 
-    `imports` gives the line of each migrated file at which their lack is told. A repository that got a copy of the
-    runtime (`vendored`) needs no requirement, but the same versions.
+    `imports` gives the line at which their lack is told, of each file that is without. A repository that got a copy of
+    the runtime (`vendored`) needs no requirement, but the same versions.
     """
     findings = [finding for declared in nearest.declared for finding in _versions(declared.declaration)]
     if not vendored:

@@ -26,13 +26,19 @@ def scalers(values: Values) -> tuple[Value, ...]:
     return tuple(ordered(filter(is_scaler, values)))
 
 
-def autocasts_around(flow: Flow, event: Event) -> Iterator[tuple[Frame, f.With, f.Call | None]]:
-    """The `with` statements with an autocast that an event is under, outermost first, with the call if it is there."""
+def withs_around(flow: Flow, event: Event) -> Iterator[tuple[Frame, f.With]]:
+    """The `with` statements that an event is under, outermost first."""
     for frame, span in event.stack:
         for block, index in path_to(flow.scope(frame).body, span):
             statement = block[index]
             if isinstance(statement, f.With) and statement.span != span:
-                yield from _of(flow, frame, statement)
+                yield frame, statement
+
+
+def autocasts_around(flow: Flow, event: Event) -> Iterator[tuple[Frame, f.With, f.Call | None]]:
+    """Those of them that enter an autocast, with the call if it is there."""
+    for frame, statement in withs_around(flow, event):
+        yield from _of(flow, frame, statement)
 
 
 def _of(flow: Flow, frame: Frame, statement: f.With) -> Iterator[tuple[Frame, f.With, f.Call | None]]:

@@ -195,24 +195,24 @@ class Calls:
             if at is not None:
                 self.flow.callers.setdefault(callee, {})[(at[0], at[1].span)] = None
             self.enter_function(function, self.flow.scope(callee))
-            self.hand_losses(function, callee, positional, keywords)
+            self.hand_losses(function, positional, keywords)
         return self.flow.one(Derived, function.receiver) | flowing(self.flow, positional, keywords)
 
     def hand_losses(
         self,
         function: FunctionValue,
-        frame: Frame,
         positional: list[Values] | tuple[Values, ...],
         keywords: Mapping[str, Values],
     ) -> None:
         """Of what a forward is given, the losses that it may call."""
-        scope = self.flow.scope(frame)
-        places = [p.name for p in scope.parameters if p.kind == "positional"][1:]
-        named = [(n, v) for n, v in keywords.items() if any(p.name == n for p in scope.parameters)]
-        for name, values in (*zip(places, positional, strict=False), *named):
+        # In this frame a forward is entered, whoever calls it.
+        frame = self.flow.contexts.frame(function, None)
+        places, named, _ = self.parameters_of(frame, self.flow.scope(frame))
+        by_name = [(name, values) for name, values in keywords.items() if name in named]
+        for name, values in (*zip(places[1:], positional, strict=False), *by_name):
             losses = frozenset(v for v in values if is_probability_loss(self.flow, v))
             if losses:
-                self.flow.store.add(self.flow.contexts.frame(function, None), name, losses)
+                self.flow.store.add(frame, name, losses)
 
     def bind_parameters(self, frame: Frame, given: list[Values], keywords: Mapping[str, Values]) -> None:
         flow = self.flow

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from ampify.index.autocasts import withs_around
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.syntax import last_name, path_to
-from ampify.model import facts as f
+from ampify.index.syntax import last_name
 from ampify.model.anchor import Anchor
 
 # The event of each run, by its root, after which a loop is initialized.
@@ -34,8 +34,7 @@ def reached(since: Ready, events: Iterable[Event], flow: Flow) -> tuple[Anchor, 
 
 
 def _kept_from(event: Event, flow: Flow) -> bool:
-    around = (block[at] for frame, span in event.stack for block, at in path_to(flow.scope(frame).body, span))
-    contexts = (context for statement in around if isinstance(statement, f.With) for context, _ in statement.items)
+    contexts = (context for _, statement in withs_around(flow, event) for context, _ in statement.items)
     return any(last_name(context) == "disable_casts" for context in contexts)
 
 

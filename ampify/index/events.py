@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -80,6 +80,12 @@ class Event:
             targets = self.statement.operands
         parts = (part for target in targets for part in (target.items if isinstance(target, f.Elements) else (target,)))
         return any(part is self.node for part in parts)
+
+
+def of_kinds(events: Mapping[str, Iterable[Event]], kinds: str, root: int) -> list[Event]:
+    """Events of a run, in order, that are of some kinds, which spaces part; `events` are all, by kind."""
+    found = (e for kind in kinds.split() for e in events.get(kind, ()) if e.root == root)
+    return sorted(found, key=lambda e: e.number)
 
 
 def at_places(events: Iterable[Event]) -> dict[Anchor, list[Event]]:

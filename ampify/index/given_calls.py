@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ampify import catalog
-from ampify.index.syntax import calls, children, last_name, parts, statements
+from ampify.index.syntax import calls, children, in_order, last_name, statements
 from ampify.model import facts as f
 
 # What makes a field of several things that it is given, and so calls none of them.
@@ -62,9 +62,5 @@ def _is_given(value: f.Expr, scope: f.Scope) -> bool:
     if isinstance(value, f.Call) and last_name(value.func) not in HOLDERS:
         return False
     if isinstance(value, f.Call):
-        return any(isinstance(part, f.Name) and part.id in parameters for part in _parts(value))
+        return any(isinstance(part, f.Name) and part.id in parameters for part, _ in in_order(value))
     return any(_is_given(part, scope) for part in children(value))
-
-
-def _parts(value: f.Expr) -> Iterator[f.Expr]:
-    return parts((f.Evaluate(value.span, value),))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ampify.index.entities import Entities
 from ampify.index.flow import Flow
-from ampify.index.syntax import expressions, in_order, last_name, statements
+from ampify.index.syntax import expressions, in_order, is_called, last_name, statements
 from ampify.index.values import Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -33,10 +33,9 @@ def _read(scope: f.Scope) -> Iterator[f.Attribute]:
         written = statement.targets if isinstance(statement, f.Assign) else ()
         for expression in expressions(statement):
             for node, parents in in_order(expression):
-                call = parents[-1] if parents else None
-                called = isinstance(call, f.Call) and call.func is node
-                if isinstance(node, f.Attribute) and node.attr == "step" and not called and node not in written:
-                    yield node
+                if isinstance(node, f.Attribute) and node.attr == "step":
+                    if not is_called(node, parents) and node not in written:
+                        yield node
                 elif isinstance(node, f.Call) and _asks_for_step(node):
                     yield f.Attribute(node.span, node.args[0], "step")
 
@@ -48,4 +47,4 @@ def _asks_for_step(call: f.Call) -> bool:
 
 def located(words: str, place: Anchor, seen_from: Anchor) -> str:
     """`words` with the line of a place, and with its file where that is another one."""
-    return words.format(place.line if place.path == seen_from.path else f"{place.line} of {place.path}")
+    return words.format(place.line_seen_from(seen_from.path))

@@ -17,7 +17,7 @@ from ampify.index.moments import Spot, apart
 from ampify.index.placing import Ingredients, Placing
 from ampify.index.remedies import PLACE_HINTS
 from ampify.index.switches import Switches
-from ampify.index.syntax import in_order
+from ampify.index.syntax import in_order, is_called
 from ampify.index.trace import Trace
 from ampify.index.values import NOTHING, Container, Instance, Opaque, Parameters, Value, Values, ordered
 from ampify.model import facts as f
@@ -230,7 +230,7 @@ class Initializing:
                 now, ever = now | held, ever | self.flow.evaluate(node.value, build.frame)
                 if not held:
                     return NOTHING
-            elif isinstance(node, f.Name | f.Attribute) and not _called(node, parents):
+            elif isinstance(node, f.Name | f.Attribute) and not is_called(node, parents):
                 others = self.flow.evaluate(node, build.frame)
                 if any(isinstance(v, Parameters | Container) for v in others):
                     return NOTHING
@@ -309,8 +309,3 @@ def together(events: list[Event]) -> list[list[Event]]:
     for event in events:
         parts.setdefault(groups.find(event), []).append(event)
     return list(parts.values())
-
-
-def _called(node: f.Expr, parents: tuple[f.Expr, ...]) -> bool:
-    """Whether an expression is what a call calls."""
-    return bool(parents) and isinstance(parents[-1], f.Call) and parents[-1].func is node

@@ -9,7 +9,7 @@ from ampify import catalog
 from ampify.index.entities import root
 from ampify.index.events import Event
 from ampify.index.flow import Flow
-from ampify.index.syntax import dotted_name, expressions, in_order, last_name, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, is_called, last_name, statements
 from ampify.index.values import Container, Frame, Instance, Place, State, Value, ordered
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -64,8 +64,7 @@ def _in_optimizer(facts: f.FileFacts, scope: f.Scope) -> bool:
 
 def _kind(node: f.Expr, parents: tuple[f.Expr, ...], each: Set[str]) -> SiteKind | None:
     if isinstance(node, f.Attribute):
-        called = bool(parents) and isinstance(parents[-1], f.Call) and parents[-1].func is node
-        read = node.attr == "grad" and not called and last_name(node.value) != "autograd"
+        read = node.attr == "grad" and not is_called(node, parents) and last_name(node.value) != "autograd"
         return "grad_read" if read else None
     if not isinstance(node, f.Call):
         return None

@@ -85,15 +85,18 @@ class Loops:
             self.obstacles += bystanders(self.trace.names.moments, self.loops, fed, assembly.initializing.spots)
         self.idle_backwards()
         if self.target == "runtime":
-            self.loops = [self.with_reach(loop, events) for loop in self.loops]
+            idle = [e for e in self.trace.events if e.anchor in self._idle and e.detail != "foreign"]
+            self.loops = [self.with_reach(loop, events, idle) for loop in self.loops]
         self.unfed_steps()
         self.obstacles = list(dict.fromkeys(self.obstacles))
 
-    def with_reach(self, loop: TrainingLoop, events: Mapping[str, tuple[Event, ...]]) -> TrainingLoop:
-        """A loop with what runs under the casts of its `amp.initialize`; `events` are those of each loop."""
+    def with_reach(
+        self, loop: TrainingLoop, events: Mapping[str, tuple[Event, ...]], idle: Iterable[Event]
+    ) -> TrainingLoop:
+        """A loop with what runs under the casts of its `amp.initialize`; `events` are those of each loop, `idle` the
+        backwards of none."""
         since = ready(events[loop.id])
         others = tuple(other for other in events if other != loop.id and reached(since, events[other], self.flow))
-        idle = [e for e in self.trace.events if e.anchor in self._idle and e.detail != "foreign"]
         found = reached(since, idle, self.flow)
         unclear, unscaled = (tuple(a for a in found if bool(self._idle[a]) is refused) for refused in (True, False))
         return replace(loop, reaches=others, unclear=unclear, unscaled=unscaled)

@@ -10,7 +10,7 @@ from ampify.index.flow import Flow
 from ampify.index.moments import Spot, around
 from ampify.index.names import Names
 from ampify.index.slices import Slices
-from ampify.index.syntax import dotted_name, expressions, in_order, last_name, spelled, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, is_called, last_name, spelled, statements
 from ampify.index.values import ClassValue, Frame, FunctionValue, Instance, Method, Opaque, Value, Values
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -258,8 +258,7 @@ def _uses(scope: f.Scope) -> Iterator[tuple[f.Expr, bool]]:
                     yield node, True
                 elif isinstance(node, f.Name | f.Attribute):
                     outer = parents[-1] if parents else None
-                    called = isinstance(outer, f.Call) and outer.func is node
-                    if not called and not isinstance(outer, f.Attribute):
+                    if not is_called(node, parents) and not isinstance(outer, f.Attribute):
                         yield node, False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ampify.index.syntax import in_order, nodes
+from ampify.index.syntax import in_order, is_called, nodes
 from ampify.index.values import Partial, Text, Value
 from ampify.model import facts as f
 
@@ -41,8 +41,7 @@ def _taken(scope: f.Scope) -> Iterator[str]:
     """Names and attributes that a scope reads and does not call."""
     defaults = (node for p in scope.parameters if p.default is not None for node in in_order(p.default))
     for node, parents in chain(nodes(scope.body), defaults):
-        call = parents[-1] if parents else None
-        if not (isinstance(call, f.Call) and call.func is node):
+        if not is_called(node, parents):
             if isinstance(node, f.Name):
                 yield node.id
             elif isinstance(node, f.Attribute):

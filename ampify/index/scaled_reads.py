@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ampify.index.events import Event
+from ampify.index.events import Event, of_kinds
 from ampify.index.flow import Flow
 from ampify.index.strays import Strays
 from ampify.index.switches import Switches
-from ampify.index.syntax import blocks, first_argument, is_false
+from ampify.index.syntax import first_argument, is_false, path_to
 from ampify.index.values import Instance, Value
 from ampify.model import facts as f
 from ampify.model.anchor import Anchor
@@ -113,7 +113,7 @@ class ScaledReads:
 
     def unscalings(self, root: int) -> Iterator[Event]:
         """What unscales gradients in a run: `unscale_`, and a step that is not handed the scale to do so itself."""
-        for event in self.of_kind("unscale step", root):
+        for event in of_kinds(self.kinds, "unscale step", root):
             if event.kind == "unscale" or (event.detail == "scaler" and not any(map(self.is_fused, event.values))):
                 yield event
 
@@ -125,7 +125,7 @@ class ScaledReads:
     def between(self, backwards: list[Event], event: Event, others: Iterable[Event]) -> list[Event]:
         """Those of some events that come between backwards and another event of the same run."""
         places = {b.anchor for b in backwards}
-        rounds = [e.number for e in self.of_kind("backward", event.root) if e.anchor in places]
+        rounds = [e.number for e in of_kinds(self.kinds, "backward", event.root) if e.anchor in places]
         last = max((number for number in rounds if number < event.number), default=-1)
         return [e for e in others if e.root == event.root and last < e.number < event.number]
 
@@ -143,15 +143,5 @@ class ScaledReads:
 
     def block(self, event: Event) -> tuple[f.Stmt, ...] | None:
         """The block that an event's statement is in."""
-        found = [self.flow.scope(event.frame).body]
-        while found:
-            block = found.pop()
-            if any(s is event.statement for s in block):
-                return block
-            found += [inner for s in block for inner in blocks(s)]
-        return None
-
-    def of_kind(self, kinds: str, root: int) -> Iterator[Event]:
-        """Events of a run, in order."""
-        found = [e for kind in kinds.split() for e in self.kinds.get(kind, ()) if e.root == root]
-        return iter(sorted(found, key=lambda e: e.number))
+        path = path_to(self.flow.scope(event.frame).body, event.statement.span)
+        return path[-1][0] if path else None

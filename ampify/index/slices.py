@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ampify.index.flow import Flow
-from ampify.index.syntax import dotted_name, expressions, in_order, inside, statements
+from ampify.index.syntax import dotted_name, expressions, in_order, inside, is_called, statements
 from ampify.index.trace import Trace
 from ampify.index.values import Frame
 from ampify.model import facts as f
@@ -141,8 +141,7 @@ def reads(expr: f.Expr) -> Iterator[str]:
     for node, parents in in_order(expr):
         outer = parents[-1] if parents else None
         if isinstance(node, f.Name | f.Attribute) and not isinstance(outer, f.Attribute):
-            called = isinstance(outer, f.Call) and outer.func is node and isinstance(node, f.Attribute)
-            name = dotted_name(node.value if called and isinstance(node, f.Attribute) else node)
+            name = dotted_name(node.value if isinstance(node, f.Attribute) and is_called(node, parents) else node)
             if name:
                 yield name
 

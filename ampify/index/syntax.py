@@ -53,6 +53,12 @@ def in_order(expr: f.Expr, parents: tuple[f.Expr, ...] = ()) -> Iterator[tuple[f
         waiting.extend([(part, inner, False) for part in reversed(find(node))])
 
 
+def is_called(node: f.Expr, parents: tuple[f.Expr, ...]) -> bool:
+    """Whether an expression is what a call calls; `parents` are what it is part of, innermost last."""
+    call = parents[-1] if parents else None
+    return isinstance(call, f.Call) and call.func is node
+
+
 def expressions(statement: f.Stmt) -> tuple[f.Expr, ...]:
     """The expressions a statement evaluates itself, in order; its blocks apart."""
     match statement:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ampify.index.autocasts import autocasts_around, is_autocast, is_scaler, scalers
-from ampify.index.events import Event
+from ampify.index.events import Event, of_kinds
 from ampify.index.flow import Flow
 from ampify.index.scaled_reads import ScaledReads, call_parts, is_scaled
 from ampify.index.strays import Strays
@@ -30,12 +30,12 @@ class TorchAmp:
     def __init__(self, flow: Flow, trace: Trace, strays: Strays) -> None:
         self.flow = flow
         self.trace = trace
-        self.strays = strays
         self.switches = Switches(flow)
         self.whole_reads = WholeReads(flow)
         self.kinds: dict[str, list[Event]] = {}
         for event in trace.events:
             self.kinds.setdefault(event.kind, []).append(event)
+        self.scaled_reads = ScaledReads(flow, self.switches, strays, self.kinds)
 
     def native(self, backwards: Iterable[Event], related: tuple[Event, ...]) -> NativeAmp | None:
         """The mistakes of a loop in torch's mixed precision; None if it is in none."""
@@ -72,7 +72,7 @@ class TorchAmp:
         scaled = [e for e in backwards if is_scaled(e)]
         if not scaled:
             return
-        yield from ScaledReads(self.flow, self.switches, self.strays, self.kinds).defects(related)
+        yield from self.scaled_reads.defects(related)
         yield from self.repeated(related)
         yield from self.never_updated(related)
         for backward in scaled:
@@ -97,7 +97,7 @@ class TorchAmp:
         for root in sorted(roots):
             unscaled: dict[Value, Event] = {}
             updated: dict[Value, Event] = {}
-            for event in self.of_kind("unscale update step backward", root):
+            for event in of_kinds(self.kinds, "unscale update step backward", root):
                 if event.kind == "unscale":
                     yield from self.again(event, unscaled, "unscaled-twice")
                 elif event.kind == "update":
@@ -131,11 +131,9 @@ class TorchAmp:
         for step in _first(e for e in related if e.kind == "step" and e.detail == "scaler"):
             used = self.receivers(step)
             if used and not updated & set(used):
-                whole = isinstance(step.statement, f.Evaluate)
+                alone = isinstance(step.statement, f.Evaluate) and len(self.steps_of(used)) == 1
                 anchor = self.flow.files[step.frame.path].anchor(step.statement)
-                repair = (
-                    Repair(anchor, call_parts(self.flow, step)[:1]) if whole and len(self.steps_of(used)) == 1 else None
-                )
+                repair = Repair(anchor, call_parts(self.flow, step)[:1]) if alone else None
                 yield Defect("scaler-not-updated", step.anchor, "", (), repair)
 
     def steps_of(self, used: tuple[Value, ...]) -> set[Anchor]:
@@ -148,11 +146,6 @@ class TorchAmp:
         assert isinstance(step.node, f.Call)
         assert isinstance(step.node.func, f.Attribute)
         return scalers(self.flow.evaluate(step.node.func.value, step.frame))
-
-    def of_kind(self, kinds: str, root: int) -> Iterator[Event]:
-        """Events of a run, in order."""
-        found = [e for kind in kinds.split() for e in self.kinds.get(kind, ()) if e.root == root]
-        return iter(sorted(found, key=lambda e: e.number))
 
     # Under what
 
@@ -277,7 +270,7 @@ class TorchAmp:
 
     def early_enough(self, event: Event) -> bool:
         """Whether the scalers of a run are made before an event."""
-        made = [e.number for e in self.of_kind("scaler", event.root)]
+        made = [e.number for e in of_kinds(self.kinds, "scaler", event.root)]
         return bool(made) and min(made) < event.number
 
     def demanded(self, event: Event) -> Iterator[Defect]:

@@ -42,6 +42,10 @@ class Anchor:
         """Whether this is a statement that holds other statements."""
         return self.kind in COMPOUND_KINDS
 
+    def line_seen_from(self, path: str) -> str:
+        """The line, with its file where that is another one than `path`: for messages."""
+        return f"{self.line}" if self.path == path else f"{self.line} of {self.path}"
+
     def contains(self, other: Anchor) -> bool:
         """Whether `other` lies within this range of the same file."""
         return self.path == other.path and self.start <= other.start and other.end <= self.end

@@ -50,7 +50,7 @@ def surround(
     """
     files = [(path, source.path) for path, source in migrated]
     nearest = nearest_declarations(files, bounds)
-    imports = {source.path: import_line(source.text) for _, source in migrated}
+    imports = {source.path: import_line(source.text) for _, source in migrated if source.path in nearest.without}
     findings = [*declaration_findings(nearest, imports, vendored=settings.vendor is not None)]
     if off_apex:
         findings += apex_findings(files, bounds, nearest)

@@ -156,7 +156,7 @@ def _block_reaching(loops: Iterable[TrainingLoop], accepted: Container[str], dec
         left += [anchor for anchor in loop.unclear if anchor in refused]
         if left:
             where = loop.initialize_anchor or loop.anchor
-            place = f"line {left[0].line}" if left[0].path == where.path else f"line {left[0].line} of {left[0].path}"
+            place = f"line {left[0].line_seen_from(where.path)}"
             message = f"amp.initialize casts for all of a run, also for the training in {place}, which is not migrated"
             related = tuple(Related(anchor, "not migrated, and run with these casts") for anchor in left)
             found.append(

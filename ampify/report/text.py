@@ -44,7 +44,8 @@ def text_report(report: Report, style: Style = Style()) -> str:
     if not style.quiet:
         blocks.append([f"{places.named(loop.path, loop.line)}: {why}" for loop, why in left_alone(report)])
     if style.verbose:
-        blocks += [[*_loop(loop, report, places, style.colour)] for loop in report.loops]
+        fates = fates_of(report)
+        blocks += [[*_loop(loop, fates[loop.id], report, places, style.colour)] for loop in report.loops]
     if style.statistics:
         blocks.append(_statistics(report, style.colour))
     if not style.quiet:
@@ -79,12 +80,12 @@ def _finding(finding: Finding, places: Places, hue: Colour, colour: bool) -> Ite
         yield f"    {paint('hint:', 'dim', enabled=colour)} {finding.hint}"
 
 
-def _loop(loop: LoopSummary, report: Report, places: Places, colour: bool) -> Iterator[str]:
+def _loop(loop: LoopSummary, fate: Fate, report: Report, places: Places, colour: bool) -> Iterator[str]:
     """A training loop with what became of each of its sites."""
     trains = f"{in_words(loop.models) or 'a model'} with {in_words(loop.optimizers) or 'an optimizer'}"
     where = places.named(loop.path, loop.line)
-    fate = fate_in_words(fates_of(report)[loop.id], wrote=report.wrote)
-    yield paint(f"{where}: training loop of {trains}: {fate}", "bold", enabled=colour)
+    became = fate_in_words(fate, wrote=report.wrote)
+    yield paint(f"{where}: training loop of {trains}: {became}", "bold", enabled=colour)
     names = {finding.code: finding.name for finding in report.findings}
     for entry in report.ledger:
         if entry.site.loop == loop.id:

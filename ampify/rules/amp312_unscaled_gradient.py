@@ -44,13 +44,12 @@ NAME = "unscaled-gradient"
 TARGET = "runtime"
 MESSAGE = "this backward is no part of training, so that nothing scales it; in half precision, small gradients are lost"
 HINT = "put it and its forward under `with amp.disable_casts():`, or compare what it gives with a run at O0"
-# The levels that run in float16.
-_SCALED = frozenset({"O1", "O2", "O3"})
+_FLOAT16_LEVELS = frozenset({"O1", "O2", "O3"})
 
 
 def check(project: Project, settings: Settings) -> Iterator[Finding]:
     """A finding for every backward that a loop's casts reach and that is no training; it forbids nothing."""
-    if settings.opt_level not in _SCALED:
+    if settings.opt_level not in _FLOAT16_LEVELS:
         return
     for loop in project.loops:
         for place in loop.unscaled if loop.native is None else ():
