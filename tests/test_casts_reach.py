@@ -58,6 +58,13 @@ def migrates(report: Report) -> bool:
         # Casts hold for other models as well.
         MODEL + PLAIN + OTHER_MODEL,
         MODEL + "\n\ndef fit():\n" + indented(PLAIN) + "\n\ndef tune():\n" + indented(CLOSURE) + "\n\nfit()\ntune()\n",
+        # Initialized for the first round of training, whatever is built for the second.
+        MODEL
+        + "\n\ndef fit(first):\n"
+        + indented(PLAIN.replace("first = torch.optim.Adam(model.parameters())\n", ""))
+        + "\n\nonce = torch.optim.Adam(model.parameters())\nfit(once)\n"
+        + CLOSURE
+        + "again = torch.optim.Adam(model.parameters())\nfit(again)\n",
         # What is not told of is not migrated either.
         MODEL + PLAIN + CLOSURE.replace("last.step(closure)", "last.step(closure)  # ampify: ignore"),
     ],

@@ -16,12 +16,15 @@ Ready: TypeAlias = Mapping[int, Event]
 
 
 def ready(events: Iterable[Event]) -> Ready:
-    """When what a loop trains is built, in each run of its events."""
+    """When what a loop trains first is built, in each run of its events; what is built while it trains, or to train
+    again, comes too late to matter."""
     found: dict[int, Event] = {}
-    for event in events:
-        if event.kind == "build" and (event.root not in found or found[event.root].number < event.number):
+    trains: set[int] = set()
+    for event in sorted(events, key=lambda e: e.number):
+        if event.kind == "build" and event.root not in trains:
             found[event.root] = event
         elif event.kind == "backward":
+            trains.add(event.root)
             # What is not seen to be built may be there from the start.
             found.setdefault(event.root, event)
     return found
